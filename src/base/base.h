@@ -1,0 +1,18 @@
+/* base.h: what every other folder stands on.
+ *
+ * Arenas, strings, vectors, hash maps, interned names, source files and spans, diagnostics, dtypes
+ * with exact number conversion, the thread pool, and the one way to leave deep code early (Guard).
+ * This is the umbrella; nothing outside src/base includes the parts one by one.
+ */
+#ifndef TILESH_BASE_H
+#define TILESH_BASE_H
+
+#include "arena.h"
+#include "diag.h"
+#include "dtype.h"
+#include "pool.h"
+#include "src.h"
+#include "str.h"
+#include "vec.h"
+
+#endif

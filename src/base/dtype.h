@@ -1,0 +1,76 @@
+/* dtype.h: the scalar types of the language, and exact conversion between them.
+ *
+ * Rules (language.md, Types): to a narrower float rounds to nearest even; to f8 it saturates,
+ * infinities too, NaN stays NaN (OCP 8-bit floating point, saturating mode); float to integer
+ * truncates and saturates, NaN gives 0; integers wrap at their own width.
+ */
+#ifndef TILESH_BASE_DTYPE_H
+#define TILESH_BASE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum DType {
+#define DTYPE(E, name, ctype, bits, cls, compute) DT_##E,
+#include "dtypes.def"
+#undef DTYPE
+  DT_COUNT,
+  DT_NONE = DT_COUNT
+} DType;
+
+const char *dtype_name(DType t);
+bool dtype_parse(const char *s, size_t n, DType *t);
+size_t dtype_size(DType t); /* bytes of one stored element */
+unsigned dtype_bits(DType t);
+bool dtype_is_float(DType t);
+bool dtype_is_int(DType t); /* signed or unsigned, not bool */
+bool dtype_is_signed(DType t);
+bool dtype_is_unsigned(DType t);
+/* The type that arithmetic on t is done in: f32 for f16, bf16, f8; t itself otherwise. */
+DType dtype_compute(DType t);
+size_t dtype_compute_size(DType t);
+/* Least and greatest value of an integer type. */
+int64_t dtype_int_min(DType t);
+uint64_t dtype_int_max(DType t);
+double dtype_float_max(DType t);
+
+/* One scalar of any type. Integers of up to 64 bits in i (u64 as its bits), floats in f. */
+typedef struct Scalar {
+  DType type;
+  union {
+    int64_t i;
+    uint64_t u;
+    double f;
+  } as;
+} Scalar;
+
+/* Converts by the rules above. */
+Scalar scalar_convert(Scalar x, DType to);
+Scalar scalar_load(DType t, const void *p);    /* one stored element */
+void scalar_store(Scalar x, void *p);          /* of x.type, exactly */
+
+float f16_to_f32(uint16_t x);
+uint16_t f32_to_f16(float x);
+float bf16_to_f32(uint16_t x);
+uint16_t f32_to_bf16(float x);
+float f8e4m3_to_f32(uint8_t x);
+uint8_t f32_to_f8e4m3(float x);
+float f8e5m2_to_f32(uint8_t x);
+uint8_t f32_to_f8e5m2(float x);
+/* From double in one rounding (never through float). */
+uint16_t f64_to_f16(double x);
+uint16_t f64_to_bf16(double x);
+uint8_t f64_to_f8e4m3(double x);
+uint8_t f64_to_f8e5m2(double x);
+/* The nearest value of t (a float type of at most 32 bits), as a float. */
+float f32_round_to(DType t, float x);
+
+/* n stored elements of t at src, to and from compute form (dtype_compute(t)) at dst. Unit stride,
+ * any alignment of the stored side; vectorised where the machine can, same bits everywhere. */
+void dtype_unpack(DType t, const void *src, void *dst, size_t n);
+void dtype_pack(DType t, const void *src, void *dst, size_t n);
+/* n stored elements of `from` to stored elements of `to`. */
+void dtype_convert(DType from, const void *src, DType to, void *dst, size_t n);
+
+#endif

@@ -1,0 +1,44 @@
+/* str.h: text that carries its length and grows in an arena; numbers independent of the locale. */
+#ifndef TILESH_BASE_STR_H
+#define TILESH_BASE_STR_H
+
+#include <stdio.h>
+
+#include "arena.h"
+
+/* s is always NUL-terminated once anything was added; s is NULL while n is 0 and nothing was. */
+typedef struct Str {
+  Arena *arena;
+  char *s;
+  size_t n, cap;
+} Str;
+
+Str str_new(Arena *a);
+void str_clear(Str *s);
+void str_add(Str *s, const char *text);
+void str_addn(Str *s, const char *text, size_t n);
+void str_addc(Str *s, char c);
+void str_addf(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_vaddf(Str *s, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+void str_pad(Str *s, char c, size_t n); /* n times c */
+const char *str_text(const Str *s);     /* never NULL */
+
+/* The shortest decimal text that reads back as the same double (or float): "0.1", "1e-05", "3.0",
+ * "inf", "-inf", "nan". Always has a point, an exponent, or is a word. */
+void str_add_f64(Str *s, double x);
+void str_add_f32(Str *s, float x);
+/* Reads a double at text, whatever the locale; *end is set past it. */
+double str_read_f64(const char *text, const char **end);
+
+/* Columns that n bytes of UTF-8 take on a terminal (wide characters 2, combining 0). */
+size_t str_width(const char *s, size_t n);
+bool str_is_utf8(const char *s, size_t n);
+
+/* Writes all of it, retrying after signals; false on any error, also a full device. */
+bool io_write(FILE *f, const char *s, size_t n);
+/* Reads a whole file into the arena, NUL-terminated; on failure NULL, and *why says so. */
+char *io_read_file(Arena *a, const char *path, size_t *n, const char **why);
+/* Writes path by a temporary name beside it, fsync and rename: whole or not at all. */
+bool io_write_file(Arena *a, const char *path, const void *data, size_t n, const char **why);
+
+#endif

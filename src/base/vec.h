@@ -1,0 +1,49 @@
+/* vec.h: growable arrays and hash maps in an arena.
+ *
+ *   VEC(int) v = {0};  VEC_PUSH(arena, &v, 42);  for (size_t i = 0; i < v.n; i++) use(v.v[i]);
+ */
+#ifndef TILESH_BASE_VEC_H
+#define TILESH_BASE_VEC_H
+
+#include "arena.h"
+
+#define VEC(T)                                                                                     \
+  struct {                                                                                         \
+    T *v;                                                                                          \
+    size_t n, cap;                                                                                 \
+  }
+#define VEC_PUSH(a, vec, x)                                                                        \
+  do {                                                                                             \
+    if ((vec)->n == (vec)->cap)                                                                    \
+      (vec)->v = vec_grow((a), (vec)->v, &(vec)->cap, sizeof *(vec)->v);                           \
+    (vec)->v[(vec)->n++] = (x);                                                                    \
+  } while (0)
+
+void *vec_grow(Arena *a, void *v, size_t *cap, size_t elem);
+
+/* A map from byte strings to pointers; keys are copied. Iterates in order of insertion. */
+typedef struct Map Map;
+Map *map_new(Arena *a);
+void *map_get(const Map *m, const char *key);
+void *map_getn(const Map *m, const void *key, size_t n);
+/* Sets or replaces; returns the value that was there, or NULL. */
+void *map_set(Map *m, const char *key, void *value);
+void *map_setn(Map *m, const void *key, size_t n, void *value);
+bool map_remove(Map *m, const char *key);
+size_t map_count(const Map *m);
+/* i from 0 to map_count - 1, in order of insertion. */
+const char *map_key(const Map *m, size_t i);
+void *map_value(const Map *m, size_t i);
+
+/* Interned names: equal text, equal pointer. */
+typedef struct Names Names;
+Names *names_new(Arena *a);
+const char *names_get(Names *names, const char *s, size_t n);
+
+/* The name in candidates closest to `name` (edit distance at most 2 and below half its length),
+ * or NULL: for "did you mean". */
+const char *names_closest(const char *name, const char *const *candidates, size_t n);
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+
+#endif
