@@ -1,0 +1,23 @@
+/* impl.h: what the files of src/tensor share among themselves. */
+#ifndef TILESH_TENSOR_IMPL_H
+#define TILESH_TENSOR_IMPL_H
+
+#include "tensor.h"
+
+/* A storage with one reference, or NULL with words added to why. */
+Storage *storage_new(size_t bytes, TensorFill fill, Str *why);
+Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *handle, Str *why);
+Storage *storage_retain(Storage *s);
+void storage_release(Storage *s);
+bool storage_to_host(Storage *s, Str *why);
+char *storage_host(const Storage *s);
+void storage_host_wrote(Storage *s);
+
+/* A new view of t's storage with t's dtype; rank 0 until the caller fills it. */
+Tensor *tensor_view(const Tensor *t, Str *why);
+void tensor_set_strides(Tensor *t); /* contiguous */
+/* Byte address of the element at offset 0 of the view, without a residency check. */
+char *tensor_address(const Tensor *t);
+void tensor_why(Str *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,193 @@
+/* tensor.h: host tensors: strided views of reference-counted storage.
+ *
+ * In: dtypes, extents, scalars. Out: tensors of rank 0 to 8, their views, their text. A tensor is a
+ * view (offset and strides, in elements) of a Storage; views of one storage share it. What always
+ * holds: every element a tensor names lies inside its storage; host memory is 64-byte aligned and
+ * padded by 64 readable bytes; a storage is valid on the host, on a device, or on both.
+ * Functions that touch elements need the storage on the host: tensor_to_host first. Nothing here
+ * prints, exits, jumps or keeps state. Tests: tests/unit/check_tensor.c.
+ */
+#ifndef TILESH_TENSOR_TENSOR_H
+#define TILESH_TENSOR_TENSOR_H
+
+#include "base/base.h"
+
+enum { TENSOR_MAX_RANK = 8, TENSOR_MAX_OPERANDS = 4 };
+
+typedef struct Storage Storage;
+
+typedef struct Tensor {
+  DType dtype;
+  int rank;
+  int64_t extent[TENSOR_MAX_RANK]; /* elements per axis, each >= 0 */
+  int64_t stride[TENSOR_MAX_RANK]; /* elements; may be 0 (broadcast) or negative (a[::-1]) */
+  int64_t offset;                  /* elements from the start of the storage */
+  Storage *storage;
+  size_t refs; /* not atomic: a tensor belongs to the thread of its session */
+} Tensor;
+
+/* Storage ------------------------------------------------------------------------------------ */
+
+/* What the owner of a device copy offers. `handle` is the owner's. */
+typedef struct StorageDevice {
+  const char *name; /* "cuda:0", as printed in `f16[3, 4] on cuda:0` */
+  /* Copies the device's bytes to host; false with words added to why when the device failed. */
+  bool (*fetch)(void *handle, void *host, size_t bytes, Str *why);
+  void (*release)(void *handle);
+} StorageDevice;
+
+/* Bytes of the storage, padding excluded. */
+size_t storage_bytes(const Storage *s);
+bool storage_on_host(const Storage *s);
+bool storage_on_device(const Storage *s);
+/* The device copy's handle, or NULL where there is none (it may be stale: storage_on_device). */
+void *storage_device_handle(const Storage *s);
+const StorageDevice *storage_device(const Storage *s);
+/* Gives the storage a device copy, which it owns from now on. valid: the copy holds the data. */
+void storage_set_device(Storage *s, const StorageDevice *device, void *handle, bool valid);
+/* The device copy was written: the host copy is stale from now on. */
+void storage_device_wrote(Storage *s);
+/* The device copy now equals the host's (after an upload). */
+void storage_device_synced(Storage *s);
+/* Drops the device copy; the data is lost where the host copy is stale. */
+void storage_drop_device(Storage *s);
+
+/* Making and sharing ------------------------------------------------------------------------- */
+
+typedef enum TensorFill { TENSOR_UNSET, TENSOR_ZERO } TensorFill;
+
+/* A new contiguous tensor with one reference. NULL, with words added to why, when the shape is
+ * wrong, its size overflows, or memory is short. */
+Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, Str *why);
+/* As tensor_new, but host memory is only allocated when first needed (a device result). */
+Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
+                             void *handle, Str *why);
+Tensor *tensor_retain(Tensor *t);
+void tensor_release(Tensor *t); /* NULL is allowed */
+/* Number of elements. Never overflows: tensor_new refused what would. */
+int64_t tensor_count(const Tensor *t);
+/* Makes the host copy valid, fetching it from the device where needed. */
+bool tensor_to_host(const Tensor *t, Str *why);
+/* First element. Reading: the host copy must be valid. */
+const void *tensor_data(const Tensor *t);
+/* As tensor_data, for writing: any device copy is stale from now on. */
+void *tensor_data_write(Tensor *t);
+bool tensor_is_contiguous(const Tensor *t);
+bool tensor_same_shape(const Tensor *a, const Tensor *b);
+/* True if some byte belongs to an element of both. Exact. */
+bool tensor_overlaps(const Tensor *a, const Tensor *b);
+/* "f16[3, 4]"; a symbolic name can precede it in messages. */
+void tensor_add_type(const Tensor *t, Str *out);
+void tensor_add_shape(int rank, const int64_t *extent, Str *out); /* "[3, 4]" */
+
+/* Views: new references to the same storage, or NULL with words added to why ------------------ */
+
+typedef enum TensorIndexKind { TIX_INT, TIX_SLICE, TIX_NEW } TensorIndexKind;
+
+typedef struct TensorIndex {
+  TensorIndexKind kind;
+  int64_t start, stop, step; /* TIX_INT: start. Negative counts from the end, as in Python */
+  bool has_start, has_stop;  /* TIX_SLICE: what is left out */
+} TensorIndex;
+
+/* x[i, a:b:c, None]: missing trailing axes are kept whole. Slice bounds are cut at the ends;
+ * an integer outside its axis, too many indices and a step of 0 are errors. */
+Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why);
+/* axes: a permutation of 0 … rank-1 (negative counts from the end). */
+Tensor *tensor_permute(const Tensor *t, const int *axes, int n, Str *why);
+Tensor *tensor_swap_last(const Tensor *t, Str *why); /* x.T: at least two axes */
+/* Stretches axes of extent 1 and adds leading ones; strides of stretched axes are 0. */
+Tensor *tensor_broadcast(const Tensor *t, int rank, const int64_t *extent, Str *why);
+/* The common shape of two, by NumPy's rule; the error names both. */
+bool tensor_broadcast_shape(const Tensor *a, const Tensor *b, int *rank, int64_t *extent, Str *why);
+/* A view where the strides allow it, else a copy. One extent may be -1. */
+Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *why);
+/* t itself (retained) where it is contiguous, else a copy. */
+Tensor *tensor_contiguous(Tensor *t, Str *why);
+
+/* Elements ------------------------------------------------------------------------------------ */
+
+/* index: rank numbers, each inside its axis (the caller checked). */
+Scalar tensor_get(const Tensor *t, const int64_t *index);
+void tensor_set(Tensor *t, const int64_t *index, Scalar x); /* converts to the dtype */
+void tensor_fill(Tensor *t, Scalar x);
+/* dst = src, converting; equal shapes (broadcast first). Overlap is safe. NULL-safe on why. */
+bool tensor_copy(Tensor *dst, const Tensor *src, Str *why);
+/* Always a new contiguous tensor. */
+Tensor *tensor_cast(const Tensor *t, DType to, Str *why);
+/* a, a + step, … below (above) b; step != 0. Integers: exact. Floats: a + i*step, one rounding of
+ * the product, one of the sum, then to the dtype. */
+Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why);
+Tensor *tensor_eye(DType t, int64_t rows, int64_t columns, Str *why);
+
+/* Walks the elements of up to four tensors of one shape in row-major order, in runs along a
+ * coalesced innermost axis. Runs are numbered, so that workers can take ranges of them. */
+typedef struct TensorRuns {
+  int noperands, rank; /* rank of the outer axes, after coalescing */
+  int64_t extent[TENSOR_MAX_RANK];
+  ptrdiff_t outer[TENSOR_MAX_OPERANDS][TENSOR_MAX_RANK]; /* bytes */
+  const char *base[TENSOR_MAX_OPERANDS];
+  ptrdiff_t step[TENSOR_MAX_OPERANDS]; /* bytes between neighbours of a run */
+  int64_t length;                      /* elements in a run */
+  int64_t runs;
+} TensorRuns;
+
+void tensor_runs_init(TensorRuns *r, const Tensor *const *operands, int n);
+/* Pointers to the first elements of run i, 0 <= i < runs. */
+void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p);
+
+/* Random numbers ------------------------------------------------------------------------------ */
+
+/* Philox 4x32-10. The key is the seed; the counter of a block of four 32-bit words is {block
+ * number, draw number} (64 bits each), draws counted from the seed, one a call. With w a word,
+ * row-major: rand     32 bits and less: word i of the draw, its top bits: f32 24, f16 11, bf16 8,
+ * f8e4m3 4, f8e5m2 3, as a fraction of 1; f64: words 2i (low) and 2i+1, top 53 bits. In [0, 1).
+ *   randn    Box and Muller, in f64 by the four operations and sqrt only, so all machines agree:
+ *            u = (w0 + 1) / 2^32, v = w1 / 2^32, r = sqrt(-2 ln u); elements r cos 2πv, r sin 2πv,
+ *            rounded once; f64: u from words 0 and 1 (53 bits), v from words 2 and 3.
+ *   randint  low + floor(x * (high - low) / 2^64), x = words 2i (low) and 2i+1. */
+typedef struct TensorRandom {
+  uint64_t seed;
+  uint64_t draw;
+} TensorRandom;
+
+void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
+/* Each fills t (contiguous) and takes one draw. rand and randn: float dtypes; randint: integers,
+ * low < high, both representable (the caller checked). */
+void tensor_rand(Tensor *t, TensorRandom *random);
+void tensor_randn(Tensor *t, TensorRandom *random);
+void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random);
+
+/* Comparing ----------------------------------------------------------------------------------- */
+
+typedef struct TensorDiff {
+  double max_abs, max_rel;        /* rel: |a-b| / |b|; NaN against a number counts as infinite */
+  int64_t where[TENSOR_MAX_RANK]; /* place of max_abs, in the broadcast shape */
+  int rank;
+  Scalar a, b;   /* the elements there */
+  int64_t count; /* elements with a difference */
+  int64_t total;
+} TensorDiff;
+
+/* Compares with broadcasting, in f64 (integers exactly up to 2^53). NaN equals NaN here. */
+bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why);
+/* |a - b| <= atol + rtol * |b| everywhere; NaN is close to nothing. *close has the answer; when it
+ * is false, *worst (may be NULL) has the place where the excess is greatest. */
+bool tensor_allclose(const Tensor *a, const Tensor *b, double rtol, double atol, bool *close,
+                     TensorDiff *worst, Str *why);
+
+/* Text ---------------------------------------------------------------------------------------- */
+
+typedef struct TensorPrint {
+  size_t width;  /* columns of a line; 0: 80 */
+  int64_t elide; /* elements above which it is elided; 0: 1000 */
+  int64_t edge;  /* elements kept at each edge; 0: 3 */
+  bool header;   /* the line `f16[3, 4] on cpu` */
+} TensorPrint;
+
+/* As NumPy prints: brackets, columns aligned on the decimal point; ends in a newline. */
+void tensor_print(const Tensor *t, const TensorPrint *how, Str *out);
+/* The shortest text that reads back as the same value of its type. */
+void scalar_print(Scalar x, Str *out);
+
+#endif
