@@ -1,0 +1,497 @@
+/* ir.h: the one intermediate representation, at its three levels.
+ *
+ * A kernel is structured: blocks of statements over pure, hash-consed scalar expressions. The same
+ * types serve the tile level (what the author wrote, names resolved), the scheduled level (roles,
+ * channels, waits) and the thread level (what each GPU thread does); `level` says which kinds may
+ * occur, and ir_verify holds to it. Any level prints as text, reads back to the same kernel, and
+ * runs on the evaluator. Everything lives in the kernel's arena.
+ *
+ * Rules that always hold:
+ * - An expression has no effect and no order; what can differ between two places (an element, a
+ *   mutable variable's value) is read where the *statement* that holds the expression runs.
+ *   Loads are statements. Hash-consing makes equal expressions equal pointers.
+ * - Types are explicit: operands of an operation have the types its row of ops.def demands, with
+ *   CASTs where the language converts.
+ * - A tile operation is one statement whose operands are regions; one region type for all.
+ * - Fragment, shared and local tiles have constant extents; global tensors may have symbolic ones.
+ * Tests: tests/unit/check_ir.c; goldens tests/lower (every .ir file there is read, printed, reread).
+ */
+#ifndef TILESH_IR_H
+#define TILESH_IR_H
+
+#include "ops/ops.h"
+
+#define IR_MAX_RANK 8
+#define IR_NO_RANGE_LO INT64_MIN
+#define IR_NO_RANGE_HI INT64_MAX
+
+typedef enum IrLevel { IR_TILE, IR_SCHEDULED, IR_THREAD } IrLevel;
+
+/* Over what a value is the same: all threads of the block, of the warp, or of none. */
+typedef enum IrUniform { IR_BLOCK_UNIFORM, IR_WARP_UNIFORM, IR_LANE_VARYING } IrUniform;
+
+typedef struct IrKernel IrKernel;
+typedef struct IrExpr IrExpr;
+typedef struct IrVar IrVar;
+typedef struct IrBuffer IrBuffer;
+typedef struct IrStmt IrStmt;
+
+typedef struct IrBlock {
+  IrStmt **v;
+  size_t n, cap;
+} IrBlock;
+
+/* ---------------------------------------------------------------- values */
+
+typedef enum IrVarKind {
+  IRV_LET,    /* bound once by LET, LOAD, ATOMIC, REDUCE to a scalar, or a thread op's destination */
+  IRV_MUT,    /* a `var`: bound by LET, changed by SET */
+  IRV_INDEX,  /* of FOR, MAP, TILE_LOOP */
+  IRV_GRID,   /* block index along a grid axis */
+  IRV_PARAM,  /* scalar parameter of the kernel */
+  IRV_EXTENT, /* symbolic extent, bound from the arguments' shapes (i64) */
+  IRV_STRIDE, /* element stride of axis `axis` of global buffer `buf` (i64) */
+  IRV_SMS     /* number of multiprocessors of the target (i64) */
+} IrVarKind;
+
+struct IrVar {
+  const char *name; /* interned; unique within the kernel after ir_name_apart */
+  uint32_t id;      /* dense, from 0: index into tables by variable */
+  DType type;
+  IrVarKind kind;
+  IrUniform uniform; /* thread level; tile level: IR_BLOCK_UNIFORM outside MAP bodies */
+  int64_t lo, hi;    /* known inclusive range of an integer, or IR_NO_RANGE_* */
+  IrBuffer *buf;     /* IRV_STRIDE */
+  int axis;          /* IRV_STRIDE, IRV_GRID */
+};
+
+struct IrExpr {
+  OpCode op; /* a PURE row */
+  DType type;
+  uint8_t nargs;
+  bool reads_mut; /* depends on an IRV_MUT variable: not to be moved across a SET of it */
+  IrUniform uniform;
+  uint32_t id; /* order of creation, for tables; never for printing order */
+  union {
+    Scalar value; /* OP_CONST */
+    IrVar *var;   /* OP_VAR */
+  } as;
+  IrExpr *arg[4];
+};
+
+/* ---------------------------------------------------------------- memory */
+
+typedef enum IrSpace {
+  IRS_GLOBAL,   /* a tensor parameter, or scratch */
+  IRS_SHARED,   /* a tile in shared memory */
+  IRS_FRAGMENT, /* a tile spread over the block's registers (tile and scheduled level) */
+  IRS_LOCAL,    /* private to each iteration of the enclosing MAP (each thread at thread level) */
+  IRS_REG       /* thread level: an array of registers of each thread, static index only */
+} IrSpace;
+
+typedef enum IrRole { IRR_NONE, IRR_IN, IRR_OUT, IRR_INOUT, IRR_SCRATCH } IrRole;
+
+/* A stated layout of a shared tile (language.md, `layout`); fragments' layouts are inferred. */
+typedef enum IrLayoutKind { IRL_ROWS, IRL_SWIZZLE, IRL_PADDED, IRL_MAP } IrLayoutKind;
+typedef struct IrLayout {
+  IrLayoutKind kind;
+  int64_t amount;                /* swizzle: span in bytes (32, 64, 128); padded: elements */
+  IrVar *index[IR_MAX_RANK];     /* map: its parameters … */
+  IrExpr *offset;                /* … and the element offset they give */
+} IrLayout;
+
+struct IrBuffer {
+  const char *name;
+  uint32_t id;
+  IrSpace space;
+  IrRole role; /* global: of the parameter; others IRR_NONE */
+  DType dtype;
+  int rank; /* 0 for a 0-d tensor */
+  IrExpr *extent[IR_MAX_RANK];
+  /* Global: element strides. NULL means that axis' IRV_STRIDE variable was not asked for and the
+   * tensor is row-major and contiguous: the caller makes it so (ir_stride gives the variable). */
+  IrVar *stride[IR_MAX_RANK];
+  IrExpr *init; /* `= 0`: initial value of an output; of a tile it is a MAP after its ALLOC instead */
+  IrLayout *layout; /* NULL: inferred, row-major where nothing infers */
+  int64_t offset;   /* thread level, IRS_SHARED: byte offset in the block's shared memory */
+  int stages;       /* scheduled: copies of a channel's tile; else 1 */
+  bool unchecked;   /* accesses are not bounds-checked (@unchecked) */
+  Span span;
+};
+
+/* One axis of a region. Kept axes have a constant extent on tiles and wherever the other side of
+ * the operation does not give it; 0 means "from the other side" (copy to and from global). */
+typedef struct IrAxis {
+  IrExpr *origin; /* i64 */
+  int64_t extent; /* 1 for a dropped axis */
+  int64_t step;   /* 1 unless a stepped slice */
+  bool keep;      /* false: a single index, not an axis of the region */
+  IrExpr *stop;   /* NULL, or a run-time end: what lies at or past it counts as outside */
+} IrAxis;
+
+typedef struct IrRegion {
+  IrBuffer *buf;
+  IrAxis axis[IR_MAX_RANK]; /* buf->rank of them */
+  bool trans;               /* the last two kept axes are swapped (`.T`) */
+} IrRegion;
+
+/* One element: LOAD, STORE, ATOMIC. */
+typedef struct IrAccess {
+  IrBuffer *buf;
+  IrExpr *index[IR_MAX_RANK]; /* i64 (thread level: any integer type), buf->rank of them */
+  bool check;                 /* bounds are checked at run time (cleared where proved) */
+} IrAccess;
+
+/* A tensor map of the tensor memory accelerator, with the hardware's own fields (CUDA driver API,
+ * cuTensorMapEncodeTiled). Host expressions of parameters and extents. Innermost axis first. */
+typedef struct IrTmap {
+  const char *name;
+  uint32_t id;
+  IrBuffer *buf; /* the global tensor it maps */
+  int rank;      /* 1 to 5 */
+  IrExpr *dim[5];    /* elements (i64) */
+  IrExpr *stride[5]; /* bytes (i64); [0] unused, implied */
+  int64_t box[5];    /* elements */
+  int64_t swizzle;   /* bytes: 0, 32, 64, 128 */
+  Span span;
+} IrTmap;
+
+/* ---------------------------------------------------------------- statements */
+
+typedef enum IrKind {
+  /* any level */
+  IRK_LET,      /* var = value, where it stands; also declares an IRV_MUT */
+  IRK_SET,      /* changes an IRV_MUT */
+  IRK_FOR,
+  IRK_WHILE,
+  IRK_IF,
+  IRK_BREAK,
+  IRK_CONTINUE, /* also: ends the iteration of the enclosing parallel MAP */
+  IRK_RETURN,   /* ends the block */
+  IRK_LOAD,     /* var = element. Thread level: of REG, LOCAL, GLOBAL, or SHARED with an offset */
+  IRK_STORE,    /* element = value */
+  IRK_ATOMIC,
+  IRK_REPORT,   /* print, assert */
+  /* tile and scheduled level */
+  IRK_ALLOC,    /* a tile's declaration: its elements are unwritten from here on */
+  IRK_COPY,
+  IRK_MAP,      /* whole-tile expressions, fill and `parallel` loops alike */
+  IRK_REDUCE,
+  IRK_SCAN,
+  IRK_DOT,
+  /* scheduled level */
+  IRK_TILE_LOOP,
+  IRK_ROLES,    /* also thread level */
+  IRK_CHANNEL,
+  IRK_ACQUIRE,
+  IRK_COMMIT,
+  IRK_WAIT,
+  IRK_RELEASE,
+  IRK_DOT_WAIT,
+  IRK_STORE_WAIT,
+  IRK_RELAYOUT,
+  IRK_SYNC,
+  /* thread level */
+  IRK_OP,       /* a THREAD row of ops.def */
+  IRK_COUNT
+} IrKind;
+
+typedef enum IrLoop { IRF_SERIAL, IRF_UNROLL, IRF_VECTORIZED, IRF_PIPELINED, IRF_PERSISTENT } IrLoop;
+
+typedef struct IrFor { /* lo, hi, step are evaluated once; iterates while index < hi (> for step < 0) */
+  IrVar *index;
+  IrExpr *lo, *hi, *step; /* of the index' type; a step of 0 is a fault */
+  IrLoop loop;
+  int stages; /* PIPELINED: 0 = the compiler's choice. UNROLL: 0 = whole. SERIAL prints unroll 1 */
+  IrBlock body;
+} IrFor;
+
+typedef struct IrWhile { /* cond_block, then cond; body while it holds */
+  IrBlock cond_block;
+  IrExpr *cond;
+  IrBlock body;
+} IrWhile;
+
+typedef struct IrIf {
+  IrExpr *cond;
+  IrBlock then, other;
+} IrIf;
+
+typedef struct IrAtomic {
+  OpCode op;
+  IrVar *old; /* NULL when the result is not used */
+  IrAccess at;
+  IrExpr *value;    /* of the element's type */
+  IrExpr *expected; /* atomic_cas; the limit of atomic_inc is `value` */
+  /* atomic_add(C[i, j], tile): element access unused, one atomic an element of the region */
+  bool region;
+  IrRegion dst, src;
+} IrAtomic;
+
+typedef struct IrReportPart { /* printed in order, separated by spaces */
+  const char *text;  /* or */
+  IrExpr *value;     /* or */
+  IrRegion *region;
+} IrReportPart;
+typedef enum IrReportKind { IRP_PRINT, IRP_ASSERT } IrReportKind;
+typedef struct IrReport {
+  IrReportKind kind;
+  IrExpr *cond; /* assert */
+  IrReportPart *part;
+  int nparts;
+} IrReport;
+
+typedef enum IrEngine { IRE_AUTO, IRE_VECTOR, IRE_CP_ASYNC, IRE_BULK, IRE_TMA } IrEngine;
+typedef struct IrCopy { /* converts the dtype; outside: reads pad, writes nothing */
+  IrRegion dst, src;
+  IrExpr *pad; /* NULL: zero */
+  IrEngine engine;
+  IrBuffer *signal; /* explicit specialisation: barrier buffer … */
+  IrExpr *signal_index; /* … and which */
+} IrCopy;
+
+/* For each point of the axes, in any order, the body. Whole-tile expressions (`parallel` false):
+ * the builder guarantees that no point reads what another writes. In `parallel` loops two points
+ * that touch the same element, one writing, are a race. */
+typedef struct IrMap {
+  int naxes; /* 0 to 4; 0: the body once */
+  IrVar *index[4];
+  IrExpr *extent[4]; /* i64; constant for whole-tile expressions */
+  bool parallel;
+  IrBlock body;
+} IrMap;
+
+typedef struct IrReduce { /* dst = reduction of src along kept axis `axis`, or of all (axis -1) */
+  OpCode op;
+  IrRegion src, dst; /* dst has the axis dropped, or kept with extent 1 */
+  int axis;
+  IrVar *scalar; /* axis -1: the result; dst.buf is NULL then */
+} IrReduce;
+
+typedef struct IrScan { /* cumsum: OP_SUM; cummax: OP_RMAX */
+  OpCode op;
+  IrRegion src, dst;
+  int axis;
+  bool reverse, exclusive;
+} IrScan;
+
+typedef enum IrPolicy { IRG_AUTO, IRG_ROWS, IRG_COLUMNS, IRG_SQUARE } IrPolicy;
+typedef struct IrDot { /* c (+)= a @ b: c[m,n], a[m,k], b[k,n] after .trans */
+  IrRegion a, b, c;
+  bool accumulate; /* false: c starts from zero */
+  IrPolicy policy;
+  int promote; /* f8: promote to f32 every so many of K; 0 never; -1 default */
+  bool tf32;
+  bool async; /* scheduled: issued, completed by DOT_WAIT */
+} IrDot;
+
+typedef struct IrTileLoop { /* scheduled: the persistent loop over the grid's tiles */
+  int naxes;
+  IrVar *index[3];
+  IrExpr *count[3];
+  int group;    /* grouped raster; 0: row by row */
+  bool dynamic; /* ticket instead of round robin */
+  IrBlock body;
+} IrTileLoop;
+
+typedef struct IrRoleBody {
+  const char *name; /* "producer", "consumer" */
+  int first_warp, warps;
+  int registers; /* 0: not set (setmaxnreg); scheduled level */
+  IrBlock body;
+} IrRoleBody;
+typedef struct IrRoles { /* every warp of the block is in at most one role */
+  IrRoleBody *role;
+  int nroles;
+} IrRoles;
+
+typedef struct IrChannel { /* scheduled: a ring of `stages` between roles (or one role and its copies) */
+  const char *name;
+  uint32_t id;
+  IrBuffer **tile;
+  int ntiles, stages;
+  int producers, consumers; /* arrivals of full (besides bytes) and of empty, a phase */
+} IrChannel;
+typedef struct IrChannelOp { /* ACQUIRE, COMMIT, WAIT, RELEASE */
+  IrChannel *channel;
+  int behind; /* RELEASE: of the stage so many waits ago */
+} IrChannelOp;
+typedef struct IrSync { /* barrier of some warps; proxy fence before it where asked */
+  int first_warp, warps; /* warps 0: the whole block */
+  bool proxy_async;
+} IrSync;
+typedef struct IrRelayout {
+  IrRegion dst, src;
+} IrRelayout;
+
+typedef enum IrOperandKind { IRO_EXPR, IRO_VAR, IRO_REGS, IRO_GLOBAL, IRO_TMAP, IRO_DTYPE } IrOperandKind;
+typedef struct IrOperand { /* which kind follows from the letter of the row's signature */
+  IrOperandKind kind;
+  IrExpr *expr;  /* e i s: value; REGS: first register (constant, or affine in unrolled indices);
+                    GLOBAL: linear element offset */
+  IrVar *var;    /* d */
+  IrBuffer *buf; /* REGS, GLOBAL */
+  int count;     /* REGS: number of registers */
+  IrTmap *tmap;
+  DType dtype;
+} IrOperand;
+typedef struct IrOp {
+  OpCode op;
+  IrOperand *operand;
+  int noperands;
+} IrOp;
+
+struct IrStmt {
+  IrKind kind;
+  Span span; /* of the program's text: diagnostics, `.tile` lines in the CUDA text, :step */
+  union {
+    struct {
+      IrVar *var;
+      IrExpr *value;
+    } let; /* LET, SET */
+    IrFor loop;
+    IrWhile while_;
+    IrIf if_;
+    struct {
+      IrVar *var;     /* LOAD */
+      IrAccess at;
+      IrExpr *value;  /* STORE */
+    } access;
+    IrAtomic atomic;
+    IrReport report;
+    IrBuffer *alloc;
+    IrCopy copy;
+    IrMap map;
+    IrReduce reduce;
+    IrScan scan;
+    IrDot dot;
+    IrTileLoop tile_loop;
+    IrRoles roles;
+    IrChannel *channel;
+    IrChannelOp channel_op;
+    int wait; /* DOT_WAIT, STORE_WAIT: at most so many pending */
+    IrRelayout relayout;
+    IrSync sync;
+    IrOp op;
+  } as;
+};
+
+/* ---------------------------------------------------------------- kernel */
+
+typedef struct IrParam { /* in the order of the signature: inputs, then outputs, then scratch */
+  IrBuffer *buf; /* a tensor, or */
+  IrVar *var;    /* a scalar (IRV_PARAM) */
+} IrParam;
+
+struct IrKernel {
+  Arena *arena;
+  Names *names;
+  const char *name;
+  IrLevel level;
+  Span span;
+  VEC(IrParam) params;
+  VEC(IrVar *) vars;       /* by id */
+  VEC(IrBuffer *) buffers; /* by id */
+  VEC(IrTmap *) tmaps;     /* by id */
+  IrBlock pre;             /* LETs of parameters and extents that the grid and tensor maps use; the
+                              body may use their variables too */
+  int grid_rank;           /* 0: one block */
+  IrExpr *grid[3];
+  IrVar *grid_index[3];
+  int threads;             /* of a block; 0: the compiler's choice (tile level) */
+  int64_t shared_bytes;    /* thread level: dynamic shared memory of a block */
+  int cluster[3];          /* 0 or 1: none */
+  int raster;              /* grouped(n); 0: the compiler's choice */
+  bool exact, unchecked, cooperative, resident;
+  int min_blocks;          /* launch bounds: blocks a multiprocessor; 0: not said, 1 is printed */
+  IrBlock body;
+  struct IrTable *table;   /* hash-consing; private to ir.c */
+};
+
+/* ---------------------------------------------------------------- building (ir.c) */
+
+IrKernel *ir_kernel_new(Arena *a, Names *names, const char *name, IrLevel level);
+/* Deep copy into another arena, with nothing shared. */
+IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k);
+
+IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type);
+IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, int rank,
+                    IrExpr *const *extent);
+IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank);
+/* The stride variable of an axis of a global buffer, made on first request. */
+IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis);
+/* The number of multiprocessors, made on first request. */
+IrVar *ir_sms(IrKernel *k);
+/* Makes variables' and buffers' names unique by suffixes (`x`, `x_1`). */
+void ir_name_apart(IrKernel *k);
+
+/* Expressions: hash-consed, constants folded, and simplified where exact (x + 0, x * 1, nested
+ * casts of integers, …). Operands must already have the row's types. */
+IrExpr *ir_const(IrKernel *k, Scalar value);
+IrExpr *ir_int(IrKernel *k, int64_t value); /* i64 */
+IrExpr *ir_int_of(IrKernel *k, DType type, int64_t value);
+IrExpr *ir_float(IrKernel *k, DType type, double value);
+IrExpr *ir_bool(IrKernel *k, bool value);
+IrExpr *ir_ref(IrKernel *k, IrVar *var);
+IrExpr *ir_op1(IrKernel *k, OpCode op, IrExpr *a);
+IrExpr *ir_op2(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b);
+IrExpr *ir_op3(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b, IrExpr *c);
+/* General form; type is used where the row does not decide it (CAST, BITCAST, leaves). */
+IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nargs);
+IrExpr *ir_cast(IrKernel *k, IrExpr *e, DType type); /* e itself where it has the type */
+bool ir_is_const(const IrExpr *e, int64_t *value); /* an integer constant */
+
+/* A new statement appended to the block; fill in `as`. */
+IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span);
+/* A region of the whole buffer (constant extents; for global tensors extent 0). */
+IrRegion ir_whole(IrKernel *k, IrBuffer *buf);
+/* Number of kept axes, and the constant extent of the i-th kept axis after .trans. */
+int ir_region_rank(const IrRegion *r);
+int64_t ir_region_extent(const IrRegion *r, int i);
+
+/* Calls fn on every statement, outermost first; fn returns false to skip a statement's blocks. */
+void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx);
+/* The nested blocks of a statement: the i-th, or NULL past the last. */
+IrBlock *ir_nested(IrStmt *s, int i);
+
+/* ---------------------------------------------------------------- text, checking, binding */
+
+/* Canonical text; reading it back gives a kernel that prints the same. Grammar: src/ir/text.md. */
+void ir_print(const IrKernel *k, Str *out);
+void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out);
+/* Reads the kernels of a file, in order; false (and diagnostics E06xx) if it has errors. */
+typedef VEC(IrKernel *) IrKernels;
+bool ir_read(Arena *a, Names *names, const SrcFile *file, DiagSink *sink, IrKernels *out);
+/* Checks everything this header promises, for the kernel's level. Infers uniformity at thread level
+ * (ir_uniform) and refuses divergent collectives, varying descriptors, dynamic register indices. */
+bool ir_verify(IrKernel *k, DiagSink *sink);
+/* Thread level: sets `uniform` of variables and expressions to the least fixed point. */
+void ir_uniform(IrKernel *k);
+
+/* What a launch binds: one value a variable (by id), one tensor a global buffer (by id). */
+typedef struct IrTensorArg {
+  void *data;                   /* host or device address of element 0 */
+  int64_t extent[IR_MAX_RANK];
+  int64_t stride[IR_MAX_RANK];  /* elements */
+  int rank;
+  DType dtype;
+  uint8_t *written;             /* evaluator: one byte an element in row-major order, for outputs that
+                                   start unwritten; NULL: everything is written */
+} IrTensorArg;
+typedef struct IrBinding {
+  Scalar *value;        /* by variable id: params, extents, strides, sms, `pre` lets */
+  IrTensorArg *tensor;  /* by buffer id (global ones) */
+  int64_t grid[3];      /* blocks along each axis */
+} IrBinding;
+/* Binds extents from the shapes in b->tensor (inputs and inouts given; outputs' shapes are computed
+ * into it, data left alone), scalar parameters from b->value, then strides, `pre` and the grid.
+ * sms: of the target. Reports mismatches by the parameters' names (E03xx). */
+bool ir_bind(const IrKernel *k, IrBinding *b, int64_t sms, DiagSink *sink);
+IrBinding *ir_binding_new(Arena *a, const IrKernel *k);
+/* Evaluates an expression of bound variables; false where it faults (division by zero). */
+bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out);
+
+/* Canonical digest of a kernel (of its printed text), for cache keys. */
+uint64_t ir_digest(const IrKernel *k);
+
+#endif
