@@ -7,6 +7,10 @@
 #ifndef TILESH_BASE_H
 #define TILESH_BASE_H
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "arena.h"
 #include "diag.h"
 #include "dtype.h"
@@ -14,5 +18,8 @@
 #include "src.h"
 #include "str.h"
 #include "vec.h"
+
+/* Their users forget lengths and errors. */
+#pragma GCC poison sprintf vsprintf strcpy strcat strtok atoi atol atof
 
 #endif

@@ -43,7 +43,9 @@ typedef struct DiagSink {
   Diag **v;
   size_t n, cap;
   size_t errors;
-  size_t limit; /* errors past it are counted, not kept; 20 by default */
+  size_t limit;   /* errors past it are counted, not kept; 20 by default; so are warnings */
+  size_t kept[3]; /* by severity */
+  Diag spare;     /* what diag_add returns past the limit */
 } DiagSink;
 
 void diag_init(DiagSink *sink, Arena *arena);

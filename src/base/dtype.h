@@ -47,8 +47,8 @@ typedef struct Scalar {
 
 /* Converts by the rules above. */
 Scalar scalar_convert(Scalar x, DType to);
-Scalar scalar_load(DType t, const void *p);    /* one stored element */
-void scalar_store(Scalar x, void *p);          /* of x.type, exactly */
+Scalar scalar_load(DType t, const void *p); /* one stored element */
+void scalar_store(Scalar x, void *p);       /* of x.type, exactly */
 
 float f16_to_f32(uint16_t x);
 uint16_t f32_to_f16(float x);

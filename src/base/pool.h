@@ -17,7 +17,8 @@ void pool_free(Pool *p);
 int pool_threads(const Pool *p);
 /* Calls fn(ctx, i, worker) for every i in [0, n), each once, on some worker (0 <= worker <
  * pool_threads), in chunks handed out dynamically; returns when all are done. Once pool_stop was
- * called the rest is skipped; returns false then. Not reentrant: a call from inside fn runs serially. */
+ * called the rest is skipped; returns false then. Not reentrant: a call from inside fn runs
+ * serially. */
 bool pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx);
 /* Ends the current pool_run early; safe from any worker. */
 void pool_stop(Pool *p);

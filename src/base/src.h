@@ -19,9 +19,11 @@ typedef struct Span {
   uint32_t begin, end; /* byte offsets, end excluded */
 } Span;
 
-/* text is copied into the arena. At most 2^31 bytes. */
+/* text is copied into the arena, and so is name. NULL if there are 2^31 bytes or more. */
 SrcFile *src_new(Arena *a, const char *name, const char *text, size_t n);
-/* Line (from 1) and column (from 1, in characters, not bytes) of a byte offset. */
+/* The index into lines of the line that holds a byte offset. */
+uint32_t src_line_of(const SrcFile *f, uint32_t offset);
+/* Line (from first_line) and column (from 1, in characters, not bytes) of a byte offset. */
 void src_position(const SrcFile *f, uint32_t offset, uint32_t *line, uint32_t *column);
 Span span_join(Span a, Span b); /* from the begin of a to the end of b */
 
