@@ -19,6 +19,7 @@ typedef enum DType {
   DT_NONE = DT_COUNT
 } DType;
 
+/* Everything below takes DT_NONE too: "none", no bytes, of no class. */
 const char *dtype_name(DType t);
 bool dtype_parse(const char *s, size_t n, DType *t);
 size_t dtype_size(DType t); /* bytes of one stored element */
@@ -70,6 +71,8 @@ float f32_round_to(DType t, float x);
  * any alignment of the stored side; vectorised where the machine can, same bits everywhere. */
 void dtype_unpack(DType t, const void *src, void *dst, size_t n);
 void dtype_pack(DType t, const void *src, void *dst, size_t n);
+/* Rounds n floats in place to the nearest values of t, a float type of at most 32 bits. */
+void dtype_round(DType t, float *v, size_t n);
 /* n stored elements of `from` to stored elements of `to`. */
 void dtype_convert(DType from, const void *src, DType to, void *dst, size_t n);
 

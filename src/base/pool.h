@@ -11,7 +11,8 @@
 
 typedef struct Pool Pool;
 
-/* threads <= 0: one per online processor. Threads start on the first pool_run. */
+/* threads <= 0: one per online processor. Threads start on the first pool_run. NULL: out of memory.
+ */
 Pool *pool_new(int threads);
 void pool_free(Pool *p);
 int pool_threads(const Pool *p);
