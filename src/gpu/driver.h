@@ -1,0 +1,100 @@
+/* driver.h: the body of Gpu and the driver's function table; for the files that need cuda.h.
+ *
+ * Goes in: cuda.h, for types only. Comes out: what device.c, memory.c, launch.c, timing.c and
+ * tmap_encode.c share. Always holds: after a sticky error g->lost is set and no driver function is
+ * called any more.
+ */
+#ifndef TILESH_GPU_DRIVER_H
+#define TILESH_GPU_DRIVER_H
+
+#include <cuda.h>
+
+#include "private.h"
+
+struct Driver {
+  GpuLib lib;
+  bool ready; /* initialised: functions may be called */
+  char error[640];
+  int version;
+  CUdevice warm; /* whose context gpu_start_async holds */
+  bool warmed;
+#define DRIVER(member, symbol, args) CUresult(CUDAAPI *member) args;
+#define DRIVER_LATER DRIVER
+#include "driver.def"
+#undef DRIVER_LATER
+#undef DRIVER
+};
+
+struct GpuStream {
+  CUstream s;
+};
+
+struct GpuEvent {
+  CUevent e;
+};
+
+struct GpuKernel {
+  CUfunction f;
+  size_t shared_set; /* dynamic shared memory opted in to */
+  GpuKernel *next;   /* of the same module */
+  char name[];
+};
+
+struct GpuModule {
+  CUmodule m;
+  GpuKernel *kernels;
+  GpuModule *next;
+};
+
+enum { STAGING_BYTES = 4 << 20, DIRECT_BYTES = 64 << 10 };
+
+typedef struct Staging { /* pinned host memory that copies go through */
+  void *p;
+  CUevent done; /* recorded after the copy that uses it last */
+  bool busy;
+} Staging;
+
+struct Gpu {
+  GpuRt *rt;
+  const Driver *d;
+  CUdevice device;
+  CUcontext context;
+  GpuProps props;
+  CUstream main, stopper;
+  CUmemoryPool pool; /* NULL: plain allocation */
+  CUdeviceptr stop_word;
+  GpuFault *fault; /* host side of the fault slot */
+  CUdeviceptr fault_device;
+  Staging staging[2];
+  GpuModule *modules;
+  GpuKernel *spin; /* timing.c; NULL until wanted */
+  bool no_spin;
+  Map *tmaps; /* tmap_encode.c */
+  Arena *tmap_arena;
+  Arena *why_arena;
+  Str why;
+  bool lost;
+};
+
+/* The driver, loaded and initialised; NULL with a reason. */
+const Driver *gpu_driver(GpuRt *rt, Str *why);
+/* ST_OK for CUDA_SUCCESS; else leaves "call: NAME, words" (and the detail, if any) in gpu_why, sets
+ * g->lost after a sticky error, and gives ST_NOMEM or ST_DEVICE. */
+Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail);
+/* Whether g may be used; leaves the reason. */
+bool gpu_alive(Gpu *g);
+/* Sets gpu_why. */
+Status gpu_refuse(Gpu *g, Status st, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+CUstream gpu_cu_stream(const Gpu *g, const GpuStream *s);
+/* Waits for an event, or with e NULL for a stream, polling for interrupts; ST_INTERRUPTED then,
+ * with the work still running. */
+Status gpu_wait(Gpu *g, CUevent e, CUstream s);
+
+#define GPU_TRY(g, call, ...)                                                                      \
+  do {                                                                                             \
+    Status try_st = gpu_result((g), (call), #call, __VA_ARGS__);                                   \
+    if (try_st != ST_OK)                                                                           \
+      return try_st;                                                                               \
+  } while (0)
+
+#endif

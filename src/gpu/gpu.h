@@ -1,0 +1,307 @@
+/* gpu.h: the CUDA backend: compile CUDA text, run kernels, move memory, and say what is missing.
+ *
+ * Three handles, by what they need:
+ *   GpuRt     the host side: where libcuda and NVRTC are, the cubin cache. Making one touches no
+ *             CUDA library; each is opened on first use.
+ *   GpuImage  a compiled cubin with its facts and the verdict of the gate. Needs NVRTC, no GPU.
+ *   Gpu       an open device. Needs the driver.
+ * A build without cuda.h (HAVE_CUDA undefined) has the same functions; those that need a device
+ * return ST_DEVICE and say so. Nothing here prints, exits or raises.
+ *
+ * Failure: a function with a `Str *why` appends a sentence to it (why may be NULL). Functions on a
+ * Gpu leave the sentence in gpu_why(). Tests: tests/unit/check_gpu.c, tests/gpu.
+ */
+#ifndef TILESH_GPU_GPU_H
+#define TILESH_GPU_GPU_H
+
+#include "base/base.h"
+
+typedef struct GpuRt GpuRt;
+typedef struct Gpu Gpu;
+typedef struct GpuModule GpuModule;
+typedef struct GpuKernel GpuKernel;
+typedef struct GpuStream GpuStream;
+typedef struct GpuEvent GpuEvent;
+typedef uint64_t GpuPtr; /* an address in device memory; 0 is none */
+
+/* ---- the host side ------------------------------------------------------------------------- */
+
+typedef struct GpuConfig {
+  const char *cache_dir;    /* NULL: $TILESH_CACHE_DIR, $XDG_CACHE_HOME/tilesh, ~/.cache/tilesh */
+  const char *library_path; /* folders, ':' between, searched instead of the usual places;
+                               NULL: $TILESH_CUDA_PATH, and where that is unset the usual places */
+  uint64_t cache_bytes;     /* bound of the cache; 0: 1 GiB */
+  unsigned cache_entries;   /* 0: 4096 */
+  bool no_cache;            /* neither read nor write it */
+  bool (*interrupted)(void *ctx); /* polled in every wait; true ends it. NULL: never */
+  void *ctx;
+} GpuConfig;
+
+/* Never fails, costs microseconds, opens nothing. cfg may be NULL and is copied. A GpuRt may be
+ * used by several threads at once. */
+GpuRt *gpu_rt_new(const GpuConfig *cfg);
+/* All Gpus of it must be closed. NULL is allowed. */
+void gpu_rt_free(GpuRt *rt);
+/* Whether this build has the CUDA backend. */
+bool gpu_built(void);
+/* Starts the driver and the device's context on a helper thread, so that a gpu_open that follows
+ * finds them ready. Calling it twice, or without a driver, is harmless. */
+void gpu_start_async(GpuRt *rt, int ordinal);
+/* Number of devices the driver shows (after CUDA_VISIBLE_DEVICES), 0 with a reason in why. */
+int gpu_count(GpuRt *rt, Str *why);
+/* Appends what `tilesh doctor` shows: driver, devices, NVRTC, architecture, cache, and for each
+ * thing that is missing how to get it. Never fails. Lines end in newlines. */
+void gpu_doctor(GpuRt *rt, Str *out);
+
+/* ---- digests and the cubin cache ----------------------------------------------------------- */
+
+typedef struct GpuKey {
+  unsigned char b[32];
+} GpuKey;
+
+typedef struct GpuHash { /* SHA-256 in progress */
+  uint32_t h[8];
+  uint64_t n;
+  unsigned char block[64];
+} GpuHash;
+
+void gpu_hash_begin(GpuHash *h);
+void gpu_hash_add(GpuHash *h, const void *p, size_t n);
+/* Adds the length and then the text, so that neighbouring texts cannot run together. */
+void gpu_hash_text(GpuHash *h, const char *s);
+GpuKey gpu_hash_end(GpuHash *h);
+
+/* Reads the entry of `key` into the arena, checked against its own digest. False when there is
+ * none or anything at all is wrong with it (a damaged entry is removed). */
+bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n);
+/* Stores an entry, whole or not at all, and drops the oldest ones past the bound. Failing to costs
+ * time later, so there is nothing to report. */
+void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
+
+typedef struct GpuCacheInfo {
+  char dir[512];  /* empty when there is no place for it */
+  uint64_t bytes; /* of all entries */
+  unsigned entries;
+  bool usable;       /* can be read and written */
+  char problem[128]; /* when not usable: why */
+} GpuCacheInfo;
+
+GpuCacheInfo gpu_cache_info(GpuRt *rt);
+/* Removes all entries (never anything else); returns how many. */
+unsigned gpu_cache_clear(GpuRt *rt);
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+typedef struct GpuCompile {
+  const char *name;           /* shown in messages, as a file name: "matmul.cu" */
+  const char *text;           /* self-contained CUDA C, NUL-terminated */
+  const char *arch;           /* "sm_80", "sm_89", "sm_90a" */
+  const char *const *options; /* more NVRTC options, after our own */
+  int noptions;
+  bool lineinfo; /* line tables for profilers: 2.6 times the size */
+  bool want_ptx; /* keep the PTX too */
+} GpuCompile;
+
+typedef struct GpuFacts { /* of one kernel, read from the cubin itself */
+  const char *name;
+  unsigned registers;    /* a thread, at entry */
+  unsigned local_bytes;  /* a thread: stack frame and spills; 0 in good code */
+  unsigned shared_bytes; /* static, a block, with what the system reserves */
+  unsigned param_bytes;  /* of the parameters */
+  unsigned max_threads;  /* of __launch_bounds__, 0 if not given */
+  unsigned code_bytes;
+} GpuFacts;
+
+typedef struct GpuWarning {
+  int code;         /* of ptxas, 7510 for (C7510); 0 when it had none */
+  bool refused;     /* one of those that make the gate fail */
+  const char *text; /* the whole line */
+} GpuWarning;
+
+typedef struct GpuImage {
+  const char *name, *arch;
+  const void *cubin;
+  size_t cubin_n;
+  const char *ptx; /* NULL unless wanted */
+  const char *log; /* all NVRTC said, "" if nothing */
+  const GpuFacts *kernels;
+  int nkernels;
+  const GpuWarning *warnings;
+  int nwarnings;
+  bool gate;            /* fit to run: no local memory and none of the refused warnings */
+  const char *gate_why; /* else the first reason, a sentence without its full stop */
+  bool cached;          /* came from the disk */
+  double ms;            /* what getting it took */
+} GpuImage;
+
+/* Compiles to a cubin, or takes it from the cache. The image and all it points to live in the
+ * arena. ST_OK also when the gate refuses: ask image->gate. ST_COMPILE: the text is wrong (our
+ * bug; the log is in why). ST_DEVICE: no NVRTC, or one that does not know the architecture.
+ * Safe to call from several threads, each with an arena of its own. */
+Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why);
+/* Parses a cubin and a log as gpu_compile does; false with a reason if it is no CUDA ELF. cubin is
+ * not copied. */
+bool gpu_image_read(const void *cubin, size_t n, const char *log, Arena *a, GpuImage *image,
+                    const char **why);
+const GpuFacts *gpu_image_kernel(const GpuImage *image, const char *name); /* NULL if not there */
+/* How many instructions of the kernel have this opcode in their low 12 bits (0x9f0 is HGMMA, 0x983
+ * a local load); for tests of code shape. sm_70 and later: 16 bytes an instruction. */
+unsigned gpu_image_count(const GpuImage *image, const char *kernel, unsigned opcode);
+/* "13.0", or NULL with a reason in why. The text lives as long as rt. */
+const char *gpu_nvrtc_version(GpuRt *rt, Str *why);
+
+/* ---- a device ------------------------------------------------------------------------------ */
+
+typedef struct GpuProps {
+  char name[128];
+  char arch[16]; /* what to compile for: "sm_90a" */
+  int ordinal, major, minor;
+  int driver; /* 13000 is CUDA 13.0 */
+  int sms, regs_per_sm, threads_per_sm;
+  size_t shared_block;               /* dynamic and static, the most a block can have (opt-in) */
+  size_t shared_sm, shared_reserved; /* a multiprocessor has; the system takes of each block */
+  size_t l2, memory;
+  int clock_khz, memory_clock_khz, memory_bus_bits;
+  bool tma, clusters, pools;
+} GpuProps;
+
+/* Opens device `ordinal` (in the order and with the filter of CUDA_VISIBLE_DEVICES). ST_DEVICE and
+ * a sentence that says what to install or do when there is none. A Gpu belongs to the thread that
+ * opened it. */
+Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why);
+/* Frees everything still held on the device. NULL is allowed; safe on a lost device. */
+void gpu_close(Gpu *g);
+const GpuProps *gpu_props(const Gpu *g);
+/* Why the last failing call on g failed: the call, the driver's error name and its words. */
+const char *gpu_why(const Gpu *g);
+/* After a fault of the hardware the driver refuses everything until the process ends: true, and
+ * every call returns ST_DEVICE at once. */
+bool gpu_lost(const Gpu *g);
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Stream-ordered on the main stream, 256-byte aligned, contents undefined. `what` names the tensor
+ * in the message of ST_NOMEM; unused memory of the pool is given back before giving up. bytes 0
+ * gives a pointer that may be freed. */
+Status gpu_alloc(Gpu *g, size_t bytes, const char *what, GpuPtr *out);
+/* After all work queued so far. 0 is allowed. */
+Status gpu_free(Gpu *g, GpuPtr p);
+/* Host to device; src may be reused on return, the device side is in order of the main stream. */
+Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n);
+/* Device to host; waits for all that was queued before. */
+Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n);
+Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n); /* on the device, queued */
+/* count words of 1, 2 or 4 bytes set to value; queued. */
+Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count);
+/* Bytes free on the card and in use by us. */
+Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used);
+/* Gives unused memory of the pool back to the card. */
+Status gpu_trim(Gpu *g);
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+/* Loads a cubin; needs the image only during the call. */
+Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out);
+void gpu_module_unload(Gpu *g, GpuModule *m);
+/* The kernel of that name; it belongs to the module. Asking twice gives the same one. */
+Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out);
+/* As the driver sees it; agrees with GpuFacts (tests/gpu shows it). */
+Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out);
+/* Blocks of that size one multiprocessor can hold. */
+Status gpu_occupancy(Gpu *g, GpuKernel *k, unsigned threads, size_t shared, int *blocks);
+
+typedef struct GpuLaunch {
+  GpuKernel *kernel;
+  unsigned grid[3];    /* a 0 means no block at all: a success that does nothing */
+  unsigned block[3];   /* 0 counts as 1 */
+  unsigned cluster[3]; /* all 0: none; else 0 counts as 1 */
+  size_t shared;       /* dynamic, bytes */
+  bool pdl;            /* may start before its predecessor ends (griddepcontrol.wait) */
+  GpuStream *stream;   /* NULL: the main one */
+  void **args;         /* one pointer a parameter, to its value */
+  const char *where;   /* "matmul.tile:12", for messages; NULL allowed */
+} GpuLaunch;
+
+/* Queues a launch. The opt-in for much shared memory is made here, once a kernel. */
+Status gpu_launch(Gpu *g, const GpuLaunch *l);
+
+/* Streams besides the main one; they do not wait for it, nor it for them. */
+Status gpu_stream_new(Gpu *g, GpuStream **out);
+void gpu_stream_free(Gpu *g, GpuStream *s);
+/* Events may be reused; wall time between two of them on one stream. */
+Status gpu_event_new(Gpu *g, GpuEvent **out);
+void gpu_event_free(Gpu *g, GpuEvent *e);
+Status gpu_event_record(Gpu *g, GpuEvent *e, GpuStream *s);
+Status gpu_event_wait(Gpu *g, GpuEvent *e, GpuStream *s); /* makes the stream wait */
+/* Waits for both. */
+Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms);
+
+/* Waits for all work on the main stream (s NULL) or on s. Polls GpuConfig.interrupted: then sets
+ * the stop word, gives kernels 2 seconds to leave, clears it and returns ST_INTERRUPTED. */
+Status gpu_sync(Gpu *g, GpuStream *s);
+
+/* A word in device memory, 0 while kernels may run. Kernels poll it in loops no range bounds. */
+GpuPtr gpu_stop_word(const Gpu *g);
+/* Sets it from a stream of its own, so that it overtakes a running kernel. */
+Status gpu_stop(Gpu *g, bool stop);
+
+/* What a kernel recorded of its first fault: CudaText's sites (src/lower) say which check it was.
+ */
+typedef struct GpuFault {
+  uint32_t claimed; /* 0 while there is none; claimed by compare-and-swap */
+  uint32_t site;
+  int64_t value[2]; /* the index and the extent */
+  uint32_t block[3];
+} GpuFault;
+
+/* The device's address of a GpuFault, zero while there is none. It is mapped memory of the host, so
+ * that reading it costs no copy and works after the device was lost. */
+GpuPtr gpu_fault_slot(const Gpu *g);
+/* After a wait: copies the record and clears it; false if there is none. */
+bool gpu_fault_take(Gpu *g, GpuFault *out);
+
+/* ---- timing -------------------------------------------------------------------------------- */
+
+typedef struct GpuTimeOptions { /* zeros: the defaults in brackets */
+  int warmup;                   /* launches before the first burst [3] */
+  int bursts;                   /* [10] */
+  int launches;                 /* of each burst [10] */
+  int rest_ms;                  /* pause before each burst, so that the clock recovers [0] */
+  bool no_spin; /* do not hide the launches behind a kernel that keeps the card busy ~0.8 ms */
+} GpuTimeOptions;
+
+typedef struct GpuTiming {
+  double median_ms; /* of one launch, over the bursts */
+  double min_ms, max_ms;
+  double spread; /* half the distance between the quartiles, as a share of the median */
+  int bursts;
+} GpuTiming;
+
+/* Times launch(ctx), which queues one round on the main stream. */
+Status gpu_time(Gpu *g, const GpuTimeOptions *o, Status (*launch)(void *ctx), void *ctx,
+                GpuTiming *out);
+
+/* ---- tensor maps --------------------------------------------------------------------------- */
+
+enum { GPU_TMAP_BYTES = 128, GPU_TMAP_RANK = 5 };
+
+typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride */
+  DType dtype;
+  int rank; /* 1 to 5 */
+  GpuPtr base;
+  uint64_t extent[GPU_TMAP_RANK]; /* elements */
+  uint64_t stride[GPU_TMAP_RANK]; /* bytes; [0] is ignored */
+  uint32_t box[GPU_TMAP_RANK];    /* elements, 1 to 256 */
+  uint32_t step[GPU_TMAP_RANK];   /* element strides, 1 to 8; 0 counts as 1 */
+  int swizzle;                    /* 0, 32, 64 or 128 bytes */
+  int l2;                         /* promotion: 0 counts as 256; 64, 128, 256; -1 none */
+  bool nan_fill;                  /* outside elements read as NaN instead of 0 */
+} GpuTmap;
+
+/* Checks the rules of the hardware; false with a sentence in why. Needs no device. */
+bool gpu_tmap_check(const GpuTmap *t, Str *why);
+/* Encodes into 128 bytes that are passed by value as a __grid_constant__ parameter; out must be
+ * 64-byte aligned. Equal descriptions are encoded once. */
+Status gpu_tmap_encode(Gpu *g, const GpuTmap *t, void *out);
+
+#endif

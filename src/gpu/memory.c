@@ -1,0 +1,179 @@
+/* memory.c: device memory and copies.
+ *
+ * Goes in: sizes, host and device addresses. Comes out: memory of the stream-ordered pool (plain
+ * allocation where the driver has none), bytes moved. Always holds: all of it is in the order of
+ * the main stream; large copies go through two pinned buffers in turn, so that one is filled while
+ * the other travels, and Ctrl-C is seen between pieces. Tests: tests/unit/check_gpu.c (with a GPU).
+ */
+#include "driver.h"
+
+#include <string.h>
+
+/* ---- allocation ---------------------------------------------------------------------------- */
+
+static CUresult raw_alloc(Gpu *g, CUdeviceptr *p, size_t bytes) {
+  return g->pool ? g->d->alloc_async(p, bytes, g->main) : g->d->mem_alloc(p, bytes);
+}
+
+static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
+  char want[24], have[24], all[24];
+  size_t free_bytes = 0, total = 0;
+  (void)g->d->mem_info(&free_bytes, &total);
+  return gpu_refuse(
+      g, ST_NOMEM, "out of memory on cuda:%d: %s needs %s, %s of %s are free", g->props.ordinal,
+      what ? what : "a buffer", gpu_size_text(bytes, want, sizeof want),
+      gpu_size_text(free_bytes, have, sizeof have), gpu_size_text(total, all, sizeof all));
+}
+
+Status gpu_trim(Gpu *g) {
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  GPU_TRY(g, g->d->stream_sync(g->main), NULL);
+  if (g->pool)
+    GPU_TRY(g, g->d->pool_trim(g->pool, 0), NULL);
+  return ST_OK;
+}
+
+Status gpu_alloc(Gpu *g, size_t bytes, const char *what, GpuPtr *out) {
+  CUdeviceptr p = 0;
+  *out = 0;
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (bytes > g->props.memory)
+    return out_of_memory(g, bytes, what);
+  if (bytes == 0)
+    bytes = 1;
+  CUresult r = raw_alloc(g, &p, bytes);
+  if (r == CUDA_ERROR_OUT_OF_MEMORY && gpu_trim(g) == ST_OK)
+    r = raw_alloc(g, &p, bytes);
+  if (r == CUDA_ERROR_OUT_OF_MEMORY)
+    return out_of_memory(g, bytes, what);
+  *out = p;
+  return gpu_result(g, r, "allocating", what);
+}
+
+Status gpu_free(Gpu *g, GpuPtr p) {
+  if (p == 0)
+    return ST_OK;
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (g->pool)
+    GPU_TRY(g, g->d->free_async(p, g->main), NULL);
+  else
+    GPU_TRY(g, g->d->mem_free(p), NULL);
+  return ST_OK;
+}
+
+Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
+  size_t total = 0;
+  cuuint64_t mine = 0;
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  GPU_TRY(g, g->d->mem_info(free_bytes, &total), NULL);
+  if (g->pool)
+    GPU_TRY(g, g->d->pool_get(g->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &mine), NULL);
+  *used = (size_t)mine;
+  return ST_OK;
+}
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+/* The i-th pinned buffer, free to be filled. */
+static Status staging_take(Gpu *g, size_t i, Staging **out) {
+  Staging *s = &g->staging[i & 1];
+  if (!s->p) {
+    GPU_TRY(g, g->d->host_alloc(&s->p, STAGING_BYTES, 0), "pinned memory for copies");
+    GPU_TRY(g, g->d->event_new(&s->done, CU_EVENT_DISABLE_TIMING), NULL);
+  }
+  *out = s;
+  if (!s->busy)
+    return ST_OK;
+  Status st = gpu_wait(g, s->done, NULL);
+  if (st == ST_OK)
+    s->busy = false;
+  return st;
+}
+
+static size_t piece(size_t n, size_t at) {
+  return n - at < (size_t)STAGING_BYTES ? n - at : (size_t)STAGING_BYTES;
+}
+
+Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n) {
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (n == 0)
+    return ST_OK;
+  if (n <= DIRECT_BYTES) /* the driver takes its own copy before it returns */
+    return gpu_result(g, g->d->upload(dst, src, n, g->main), "copying to the device", NULL);
+  size_t i = 0;
+  for (size_t at = 0; at < n; at += STAGING_BYTES, i++) {
+    Staging *s;
+    Status st = staging_take(g, i, &s);
+    if (st != ST_OK)
+      return st;
+    memcpy(s->p, (const char *)src + at, piece(n, at));
+    GPU_TRY(g, g->d->upload(dst + at, s->p, piece(n, at), g->main), NULL);
+    GPU_TRY(g, g->d->event_record(s->done, g->main), NULL);
+    s->busy = true;
+  }
+  return ST_OK;
+}
+
+static Status queue_piece(Gpu *g, GpuPtr src, size_t n, size_t i) {
+  Staging *s;
+  size_t at = i * STAGING_BYTES;
+  Status st = staging_take(g, i, &s);
+  if (st != ST_OK)
+    return st;
+  GPU_TRY(g, g->d->download(s->p, src + at, piece(n, at), g->main), NULL);
+  GPU_TRY(g, g->d->event_record(s->done, g->main), NULL);
+  s->busy = true;
+  return ST_OK;
+}
+
+static Status download_pieces(Gpu *g, char *dst, GpuPtr src, size_t n) {
+  size_t pieces = (n + STAGING_BYTES - 1) / STAGING_BYTES;
+  Status st = queue_piece(g, src, n, 0);
+  for (size_t i = 0; i < pieces && st == ST_OK; i++) {
+    if (i + 1 < pieces)
+      st = queue_piece(g, src, n, i + 1);
+    Staging *s;
+    if (st == ST_OK)
+      st = staging_take(g, i, &s); /* waits for its copy */
+    if (st == ST_OK)
+      memcpy(dst + i * STAGING_BYTES, s->p, piece(n, i * STAGING_BYTES));
+  }
+  return st;
+}
+
+Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n) {
+  Status st = gpu_sync(g, NULL);
+  if (st != ST_OK || n == 0)
+    return st;
+  if (n > DIRECT_BYTES)
+    return download_pieces(g, dst, src, n);
+  GPU_TRY(g, g->d->download(dst, src, n, g->main), NULL);
+  return gpu_result(g, g->d->stream_sync(g->main), "copying from the device", NULL);
+}
+
+Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n) {
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (n > 0)
+    GPU_TRY(g, g->d->copy(dst, src, n, g->main), NULL);
+  return ST_OK;
+}
+
+Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count) {
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (count == 0)
+    return ST_OK;
+  if (width == 1)
+    GPU_TRY(g, g->d->fill8(dst, (unsigned char)value, count, g->main), NULL);
+  else if (width == 2)
+    GPU_TRY(g, g->d->fill16(dst, (unsigned short)value, count, g->main), NULL);
+  else
+    GPU_TRY(g, g->d->fill32(dst, value, count, g->main), NULL);
+  return ST_OK;
+}

@@ -1,0 +1,129 @@
+/* tmap_encode.c: tensor maps in the hardware's form, by the driver, each once.
+ *
+ * Goes in: a GpuTmap. Comes out: 128 bytes. Always holds: the cache is keyed by the whole content
+ * (address, extents, strides, box, swizzle, dtype, promotion), so memory that moved cannot meet a
+ * stale map. Tests: tests/unit/check_gpu.c (with a GPU).
+ */
+#include "driver.h"
+
+#include <string.h>
+
+enum { MAX_CACHED = 4096 };
+
+static CUtensorMapDataType cu_type(DType t) {
+  switch (t) {
+  case DT_F16:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case DT_BF16:
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case DT_F32:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  case DT_F64:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+  case DT_I32:
+    return CU_TENSOR_MAP_DATA_TYPE_INT32;
+  case DT_U32:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+  case DT_I64:
+    return CU_TENSOR_MAP_DATA_TYPE_INT64;
+  case DT_U64:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT64;
+  case DT_I16:
+  case DT_U16:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  default:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+static CUtensorMapSwizzle cu_swizzle(int bytes) {
+  switch (bytes) {
+  case 32:
+    return CU_TENSOR_MAP_SWIZZLE_32B;
+  case 64:
+    return CU_TENSOR_MAP_SWIZZLE_64B;
+  case 128:
+    return CU_TENSOR_MAP_SWIZZLE_128B;
+  default:
+    return CU_TENSOR_MAP_SWIZZLE_NONE;
+  }
+}
+
+static CUtensorMapL2promotion cu_promotion(int bytes) {
+  switch (bytes) {
+  case -1:
+    return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+  case 64:
+    return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
+  case 128:
+    return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  default:
+    return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  }
+}
+
+/* The same description always gives the same bytes: padding and unused axes are zero. */
+static void normalise(const GpuTmap *t, GpuTmap *key) {
+  memset(key, 0, sizeof *key);
+  key->dtype = t->dtype;
+  key->rank = t->rank;
+  key->base = t->base;
+  key->swizzle = t->swizzle;
+  key->l2 = t->l2 ? t->l2 : 256;
+  key->nan_fill = t->nan_fill;
+  for (int i = 0; i < t->rank; i++) {
+    key->extent[i] = t->extent[i];
+    key->stride[i] = i > 0 ? t->stride[i] : 0;
+    key->box[i] = t->box[i];
+    key->step[i] = t->step[i] ? t->step[i] : 1;
+  }
+}
+
+static Status encode(Gpu *g, const GpuTmap *t, CUtensorMap *out) {
+  cuuint64_t extent[GPU_TMAP_RANK], stride[GPU_TMAP_RANK];
+  for (int i = 0; i < GPU_TMAP_RANK; i++) {
+    extent[i] = t->extent[i];
+    stride[i] = i + 1 < GPU_TMAP_RANK ? t->stride[i + 1] : 0; /* the driver's begin at axis 1 */
+  }
+  CUresult r = g->d->tmap_encode(
+      out, cu_type(t->dtype), (cuuint32_t)t->rank, (void *)(uintptr_t)t->base, extent, stride,
+      t->box, t->step, CU_TENSOR_MAP_INTERLEAVE_NONE, cu_swizzle(t->swizzle), cu_promotion(t->l2),
+      t->nan_fill ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+                  : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return gpu_result(g, r, "encoding a tensor map", NULL);
+}
+
+static void cache(Gpu *g, const GpuTmap *key, const CUtensorMap *map) {
+  if (g->tmaps && map_count(g->tmaps) >= MAX_CACHED) {
+    arena_reset(g->tmap_arena);
+    g->tmaps = NULL;
+  }
+  if (!g->tmaps)
+    g->tmaps = map_new(g->tmap_arena);
+  map_setn(g->tmaps, key, sizeof *key, arena_copy(g->tmap_arena, map, sizeof *map));
+}
+
+Status gpu_tmap_encode(Gpu *g, const GpuTmap *t, void *out) {
+  GpuTmap key;
+  CUtensorMap map;
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (!g->props.tma)
+    return gpu_refuse(g, ST_DEVICE, "%s has no tensor memory accelerator", g->props.name);
+  str_clear(&g->why);
+  if (!gpu_tmap_check(t, &g->why))
+    return ST_DEVICE;
+  normalise(t, &key);
+  const CUtensorMap *known = g->tmaps ? map_getn(g->tmaps, &key, sizeof key) : NULL;
+  if (!known) {
+    Status st = encode(g, &key, &map);
+    if (st != ST_OK)
+      return st;
+    cache(g, &key, &map);
+    known = &map;
+  }
+  memcpy(out, known, GPU_TMAP_BYTES);
+  return ST_OK;
+}
+
+_Static_assert(sizeof(CUtensorMap) == GPU_TMAP_BYTES, "the hardware's tensor map has 128 bytes");
