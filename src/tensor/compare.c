@@ -122,7 +122,7 @@ bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why)
 }
 
 typedef struct Close {
-  double rtol, atol, excess;
+  double rel_tol, abs_tol, excess;
   int64_t flat, bad;
 } Close;
 
@@ -131,7 +131,7 @@ static void close_block(void *ctx, const double *a, const double *b, int64_t n, 
   for (int64_t i = 0; i < n; i++) {
     if (a[i] == b[i])
       continue;
-    double d = fabs(a[i] - b[i]), room = c->atol + c->rtol * fabs(b[i]);
+    double d = fabs(a[i] - b[i]), room = c->abs_tol + c->rel_tol * fabs(b[i]);
     if (d <= room && !isinf(b[i]))
       continue;
     double excess = isnan(d) || isinf(room) ? (double)INFINITY : d - room;
@@ -143,12 +143,12 @@ static void close_block(void *ctx, const double *a, const double *b, int64_t n, 
   }
 }
 
-bool tensor_allclose(const Tensor *a, const Tensor *b, double rtol, double atol, bool *close,
+bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
                      TensorDiff *worst, Str *why) {
   Pair p;
   if (!pair_open(&p, a, b, why))
     return false;
-  Close c = {rtol, atol, 0.0, -1, 0};
+  Close c = {rel_tol, abs_tol, 0.0, -1, 0};
   pair_each(&p, close_block, &c);
   *close = c.bad == 0;
   if (worst) {

@@ -171,9 +171,9 @@ typedef struct TensorDiff {
 
 /* Compares with broadcasting, in f64 (integers exactly up to 2^53). NaN equals NaN here. */
 bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why);
-/* |a - b| <= atol + rtol * |b| everywhere; NaN is close to nothing. *close has the answer; when it
- * is false, *worst (may be NULL) has the place where the excess is greatest. */
-bool tensor_allclose(const Tensor *a, const Tensor *b, double rtol, double atol, bool *close,
+/* |a - b| <= abs_tol + rel_tol * |b| everywhere; NaN is close to nothing. *close has the answer;
+ * when it is false, *worst (may be NULL) has the place where the excess is greatest. */
+bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
                      TensorDiff *worst, Str *why);
 
 /* Text ---------------------------------------------------------------------------------------- */
