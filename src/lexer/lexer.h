@@ -90,8 +90,9 @@ bool lex_joins(TokenKind kind);
 
 /* The value of a T_INT; a faulty one gives what could be read. */
 uint64_t lex_int(const Tokens *t, const Token *tok);
-/* The value of a T_FLOAT. */
-double lex_float(const Tokens *t, const Token *tok);
+/* The value of a T_FLOAT, rounded once; infinity if it is too large. The arena holds scratch text.
+ */
+double lex_float(Arena *a, const Tokens *t, const Token *tok);
 /* The bytes of a T_STRING, escapes replaced; NUL-terminated, may hold NUL bytes; *n gets the
  * length. Lives in the arena. */
 const char *lex_string(Arena *a, const Tokens *t, const Token *tok, size_t *n);

@@ -79,7 +79,7 @@ struct AstExpr {
   AstExprKind kind;
   uint16_t depth; /* 1 for a leaf */
   bool paren;     /* stood in parentheses of its own; means nothing but to the formatter */
-  Span span;      /* without those parentheses */
+  Span span;      /* with those parentheses */
   union {
     uint64_t integer; /* INT: 0 … 2^64 - 1, never negative: `-1` is UNARY NEG of 1 */
     double number;    /* FLOAT; `inf` and `nan` too */
@@ -287,6 +287,7 @@ typedef struct AstFile {
   const SrcFile *file;
   Tokens tokens; /* with the comments, for the formatter */
   AstBlock body;
+  bool quiet; /* the text ends with `;`: the prompt does not show the last value */
 } AstFile;
 
 typedef struct ParseInput {

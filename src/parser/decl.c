@@ -1,0 +1,200 @@
+/* decl.c: written types, parameters, and the declarations of tiles and barriers.
+ *
+ * In: the stream at a type or a name that is being declared. Out: AstType, AstDecl. What each place
+ * allows (`inout`, `static D`, an initial value, no type) is one table.
+ * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile.
+ */
+#include <string.h>
+
+#include "state.h"
+
+static const struct DeclRule {
+  bool needs_type, may_init, may_inout;
+  const char *name; /* for parse_name */
+} rules[] = {
+    [DECL_STATIC] = {false, true, false, "the name of a compile-time parameter"},
+    [DECL_INPUT] = {true, false, true, "the name of a parameter"},
+    [DECL_OUTPUT] = {true, true, false, "the name of an output"},
+    [DECL_PARAM] = {false, false, false, "the name of a parameter"},
+    [DECL_TILE] = {false, true, false, "the name of a tile"},
+};
+
+/* ---- types ---- */
+
+static bool at_static(const Parser *p) {
+  return parse_at_word(p, "static") && parse_token(p, 1)->kind == T_NAME;
+}
+
+static AstExpr *name_expr(Parser *p, AstName name) {
+  AstExpr *e = ARENA_NEW(p->arena, AstExpr);
+  e->kind = EXPR_NAME;
+  e->depth = 1;
+  e->span = name.span;
+  e->as.name = name.text;
+  return e;
+}
+
+static AstExtent parse_extent(Parser *p) {
+  AstExtent x = {.span = parse_span(p)};
+  x.is_static = at_static(p);
+  if (x.is_static)
+    parse_advance(p);
+  bool named = x.is_static || (parse_at(p, T_NAME) && parse_token(p, 1)->kind == T_ASSIGN);
+  if (named) {
+    AstName name = parse_name(p, "the name of an extent");
+    x.name = name.text;
+    x.name_span = name.span;
+    x.value = name_expr(p, name);
+  }
+  if (!x.is_static) {
+    if (named)
+      parse_advance(p);
+    x.value = parse_expr(p);
+  }
+  x.span = parse_span_from(p, x.span);
+  return x;
+}
+
+static void parse_extents(Parser *p, AstType *type) {
+  VEC(AstExtent) v = {0};
+  Bracket b = parse_open(p);
+  type->has_extents = true;
+  while (!parse_at(p, T_RBRACKET) && !p->failed) {
+    AstExtent x = parse_extent(p);
+    VEC_PUSH(p->arena, &v, x);
+    if (!parse_more(p, b))
+      break;
+  }
+  parse_close(p, b);
+  type->extents = v.v;
+  type->nextents = v.n;
+}
+
+AstType *parse_type(Parser *p) {
+  AstType *type = ARENA_NEW(p->arena, AstType);
+  type->span = parse_span(p);
+  if (!parse_at(p, T_NAME)) {
+    Diag *d = parse_fail_here(p, E0034, "expected a type, found %s", parse_found(p));
+    parse_hint(p, d, "a type is a scalar type such as f32, or one with extents: f16[M, K]");
+    return type;
+  }
+  type->base = parse_name(p, "a type");
+  if (parse_at(p, T_LBRACKET))
+    parse_extents(p, type);
+  type->span = parse_span_from(p, type->span);
+  return type;
+}
+
+AstType *parse_result_type(Parser *p) {
+  if (!parse_at(p, T_LPAREN))
+    return parse_type(p);
+  AstType *type = ARENA_NEW(p->arena, AstType);
+  VEC(AstType *) parts = {0};
+  Bracket b = parse_open(p);
+  do {
+    AstType *part = parse_type(p);
+    VEC_PUSH(p->arena, &parts, part);
+  } while (parse_more(p, b));
+  parse_close(p, b);
+  type->parts = parts.v;
+  type->nparts = parts.n;
+  type->span = parse_span_from(p, b.open);
+  return type;
+}
+
+/* ---- declarations ---- */
+
+static void check_extents(Parser *p, const AstType *type, bool parameter) {
+  for (size_t i = 0; i < type->nextents && !parameter; i++) {
+    const AstExtent *x = &type->extents[i];
+    if (x->is_static)
+      parse_hint(p, parse_fail(p, E0070, x->span, "`static` only stands in a parameter's type"),
+                 "the extents of a tile are compile-time values anyway: leave `static` out");
+    else if (x->name)
+      parse_hint(p, parse_fail(p, E0070, x->span, "an extent is named only in a parameter's type"),
+                 "write let %s = … before the tile", x->name);
+  }
+}
+
+static void parse_decl_type(Parser *p, AstDecl *d, DeclKind kind) {
+  if (parse_at_word(p, "inout") && parse_token(p, 1)->kind == T_NAME) {
+    if (!rules[kind].may_inout)
+      parse_hint(p, parse_fail(p, E0059, parse_span(p), "`inout` only stands at a kernel's inputs"),
+                 "a result is listed after `->`; what is updated in place is an input");
+    d->is_inout = true;
+    parse_advance(p);
+  }
+  d->type = parse_type(p);
+  check_extents(p, d->type, kind == DECL_INPUT || kind == DECL_OUTPUT || kind == DECL_PARAM);
+}
+
+static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) {
+  Diag *fault = NULL;
+  if (rules[kind].needs_type && !d->type) {
+    fault = parse_fail(p, E0033, d->name.span, "`%s` needs a type", d->name.text);
+    parse_hint(p, fault, "write it as %s: f32[N], or %s: i32 for a scalar", d->name.text,
+               d->name.text);
+  } else if (d->init && !rules[kind].may_init) {
+    fault = parse_fail(p, E0058, assign, "a parameter has no default value");
+    parse_hint(p, fault, "%s",
+               kind == DECL_INPUT ? "only compile-time parameters, in [ ], have defaults"
+                                  : "call it with every argument");
+  } else if (kind == DECL_TILE && !d->type && !d->init) {
+    fault = parse_fail(p, E0033, d->name.span, "the tile `%s` needs a type or an initial value",
+                       d->name.text);
+    parse_hint(p, fault, "write it as %s: f32[BM, BN]", d->name.text);
+  }
+}
+
+AstDecl parse_decl(Parser *p, DeclKind kind) {
+  AstDecl d = {.span = parse_span(p)};
+  d.name = parse_name(p, rules[kind].name);
+  if (parse_accept(p, T_COLON))
+    parse_decl_type(p, &d, kind);
+  Span assign = parse_span(p);
+  if (parse_accept(p, T_ASSIGN))
+    d.init = parse_expr(p);
+  d.span = parse_span_from(p, d.span);
+  check_decl(p, &d, kind, assign);
+  return d;
+}
+
+AstDecls parse_decls(Parser *p, DeclKind kind, Bracket b) {
+  VEC(AstDecl) v = {0};
+  while (!parse_at(p, b.close) && !p->failed) {
+    AstDecl d = parse_decl(p, kind);
+    VEC_PUSH(p->arena, &v, d);
+    if (!parse_more(p, b))
+      break;
+  }
+  parse_close(p, b);
+  return (AstDecls){v.v, v.n};
+}
+
+AstDecls parse_loose_decls(Parser *p, DeclKind kind) {
+  VEC(AstDecl) v = {0};
+  do {
+    AstDecl d = parse_decl(p, kind);
+    VEC_PUSH(p->arena, &v, d);
+  } while (parse_accept(p, T_COMMA));
+  return (AstDecls){v.v, v.n};
+}
+
+/* `full[stages], done`: a barrier's type is its extents alone. */
+AstDecls parse_barriers(Parser *p) {
+  VEC(AstDecl) v = {0};
+  do {
+    AstDecl d = {.span = parse_span(p)};
+    d.name = parse_name(p, "the name of a barrier");
+    if (parse_at(p, T_LBRACKET)) {
+      d.type = ARENA_NEW(p->arena, AstType);
+      Span open = parse_span(p);
+      parse_extents(p, d.type);
+      d.type->span = parse_span_from(p, open);
+      check_extents(p, d.type, false);
+    }
+    d.span = parse_span_from(p, d.span);
+    VEC_PUSH(p->arena, &v, d);
+  } while (parse_accept(p, T_COMMA));
+  return (AstDecls){v.v, v.n};
+}
