@@ -29,33 +29,33 @@ typedef enum OpClass { OPC_PURE, OPC_REDUCE, OPC_ATOMIC, OPC_THREAD } OpClass;
 /* How the result type of a pure operation follows from its operands', which are already of one
  * type (sema converts them), or which operand types it takes. */
 typedef enum OpRule {
-  RULE_LEAF,     /* no operands, type given by the node: constants, variables */
-  RULE_SAME,     /* numbers (integers and floats) to the same type */
-  RULE_FLOAT,    /* floats to the same type */
-  RULE_INT,      /* integers to the same type */
-  RULE_BITS,     /* integers and bool to the same type */
-  RULE_SHIFT,    /* integer, integer count of any type: the left one's type */
-  RULE_COMPARE,  /* two of one type to bool */
-  RULE_BOOL,     /* bools to bool */
-  RULE_TEST,     /* float to bool */
-  RULE_SELECT,   /* bool, T, T to T */
-  RULE_CAST,     /* any to the node's type, by the language's conversion */
-  RULE_BITCAST,  /* any to the node's type of the same size */
-  RULE_COUNT,    /* integer to i32 */
-  RULE_I32,      /* no operands or integers, to i32: indices of threads and blocks */
-  RULE_PACK,     /* f32, f32 to u32 */
-  RULE_UNPACK,   /* u32 to f32 */
-  RULE_DESC      /* shared address and integers to u64 */
+  RULE_LEAF,    /* no operands, type given by the node: constants, variables */
+  RULE_SAME,    /* numbers (integers and floats) to the same type */
+  RULE_FLOAT,   /* floats to the same type */
+  RULE_INT,     /* integers to the same type */
+  RULE_BITS,    /* integers and bool to the same type */
+  RULE_SHIFT,   /* integer, integer count of any type: the left one's type */
+  RULE_COMPARE, /* two of one type to bool */
+  RULE_BOOL,    /* bools to bool */
+  RULE_TEST,    /* float to bool */
+  RULE_SELECT,  /* bool, T, T to T */
+  RULE_CAST,    /* any to the node's type, by the language's conversion */
+  RULE_BITCAST, /* any to the node's type of the same size */
+  RULE_COUNT,   /* integer to i32 */
+  RULE_I32,     /* no operands or integers, to i32: indices of threads and blocks */
+  RULE_PACK,    /* f32, f32 to u32 */
+  RULE_UNPACK,  /* u32 to f32 */
+  RULE_DESC     /* shared address and integers to u64 */
 } OpRule;
 
 /* Accuracy class of a pure operation, in f32. */
 typedef enum OpAccuracy {
-  ACC_EXACT,   /* exact or correctly rounded: the same bits everywhere */
-  ACC_POLY2,   /* own polynomial, within 2 ulp: the same fused sequence, so the same bits, on CPU
-                  and GPU */
-  ACC_POLY4,   /* the same, within 4 ulp */
-  ACC_APPROX   /* a hardware approximation on the GPU (ex2, rcp, tanh): bits may differ, within the
-                  bound that the row's documentation states */
+  ACC_EXACT, /* exact or correctly rounded: the same bits everywhere */
+  ACC_POLY2, /* own polynomial, within 2 ulp: the same fused sequence, so the same bits, on CPU
+                and GPU */
+  ACC_POLY4, /* the same, within 4 ulp */
+  ACC_APPROX /* a hardware approximation on the GPU (ex2, rcp, tanh): bits may differ, within the
+                bound that the row's documentation states */
 } OpAccuracy;
 
 /* Effects of a thread-level operation, for dependence analysis and the verifier. */
@@ -77,11 +77,11 @@ typedef enum OpArch { ARCH_ANY, ARCH_SM80, ARCH_SM90A } OpArch;
 typedef struct OpInfo {
   const char *name; /* spelled so in tile programs, IR text and documentation */
   OpClass cls;
-  int arity;        /* operands of a pure operation */
+  int arity; /* operands of a pure operation */
   OpRule rule;
   OpAccuracy accuracy;
-  const char *cuda; /* pure: template with $0 $1 $2 operands and $t the type's C name, or the name of
-                       a prelude function ("ts_exp2") called with the operands */
+  const char *cuda; /* pure: template with $0 $1 $2 operands and $t the type's C name, or the name
+                       of a prelude function ("ts_exp2") called with the operands */
   const char *sig;  /* thread: one letter an operand, see ops.def */
   unsigned effects;
   OpArch arch;
@@ -98,17 +98,22 @@ DType op_result(OpCode op, DType t);
 /* Result type of a reduction of elements of type t (language.md, Reductions). */
 DType op_reduce_type(OpCode op, DType t);
 bool op_is_commutative(OpCode op);
-/* Whether evaluating it can fault (division by zero). */
+/* Whether evaluating it can fault: integer division by zero, a negative power of an integer. */
 bool op_can_fault(OpCode op, DType t);
 
 /* Computes n results: dst and srcs in compute form (dtype_compute), unit stride, dst may be one of
- * the srcs. t: operand type (for RULE_CAST, RULE_BITCAST: of the operand; `to` is the result's,
- * otherwise `to` is op_result). Narrow floats are rounded to their grid. Where a lane faults
- * (integer division by zero) its result is 0 and the function returns the lowest such lane; n
- * otherwise. */
+ * the srcs (of the same element size). t: operand type (of the second operand for RULE_SELECT, of
+ * the first for RULE_SHIFT). `to`: for RULE_CAST and RULE_BITCAST the result's type, for RULE_SHIFT
+ * the count's type (any integer), otherwise not looked at. Narrow floats are rounded to their grid.
+ * Where a lane faults (see op_can_fault) its result is 0 and the function returns the lowest such
+ * lane; n otherwise. */
 typedef size_t (*OpStrip)(size_t n, void *dst, const void *const *src);
 /* NULL if the operation does not take t. */
 OpStrip op_strip(OpCode op, DType t, DType to);
+/* The same for a chosen instruction set; all give the same bits. Where it cannot run: baseline. */
+typedef enum OpIsa { OPS_BASELINE, OPS_V3, OPS_V4, OPS_BEST } OpIsa;
+bool op_isa_runs(OpIsa isa);
+OpStrip op_strip_on(OpIsa isa, OpCode op, DType t, DType to);
 /* One result, for folding; false where it faults. args are of one type (see OpRule). */
 bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result);
 
@@ -119,6 +124,8 @@ typedef void (*OpFold)(size_t n, void *acc, const void *src);
 OpFold op_fold(OpCode op, DType t);
 /* Elementwise step: acc[i] = acc[i] (op) src[i] for n lanes. */
 OpFold op_fold_lanes(OpCode op, DType t);
+OpFold op_fold_on(OpIsa isa, OpCode op, DType t);
+OpFold op_fold_lanes_on(OpIsa isa, OpCode op, DType t);
 Scalar op_identity(OpCode op, DType t);
 /* For argmax, argmin: whether x (index later) replaces best: NaN first, else strictly better. */
 bool op_better(OpCode op, DType t, const void *x, const void *best);
