@@ -60,6 +60,7 @@ struct IrVar {
   DType type;
   IrVarKind kind;
   IrUniform uniform; /* thread level; tile level: IR_BLOCK_UNIFORM outside MAP bodies */
+  bool stated;       /* IRV_MUT: `uniform` was written (`var x: i32 warp`); the analysis is held to it */
   int64_t lo, hi;    /* known inclusive range of an integer, or IR_NO_RANGE_* */
   IrBuffer *buf;     /* IRV_STRIDE */
   int axis;          /* IRV_STRIDE, IRV_GRID */
@@ -70,6 +71,8 @@ struct IrExpr {
   DType type;
   uint8_t nargs;
   bool reads_mut; /* depends on an IRV_MUT variable: not to be moved across a SET of it */
+  bool may_fault; /* evaluating it can fault (a division by what may be zero): never dropped, nor moved
+                     to where it would not have run */
   IrUniform uniform;
   uint32_t id; /* order of creation, for tables; never for printing order */
   union {
@@ -393,6 +396,7 @@ struct IrKernel {
   VEC(IrVar *) vars;       /* by id */
   VEC(IrBuffer *) buffers; /* by id */
   VEC(IrTmap *) tmaps;     /* by id */
+  VEC(IrChannel *) channels; /* by id */
   IrBlock pre;             /* LETs of parameters and extents that the grid and tensor maps use; the
                               body may use their variables too */
   int grid_rank;           /* 0: one block */
@@ -418,6 +422,7 @@ IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type);
 IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, int rank,
                     IrExpr *const *extent);
 IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank);
+IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int ntiles);
 /* The stride variable of an axis of a global buffer, made on first request. */
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis);
 /* The number of multiprocessors, made on first request. */
@@ -453,6 +458,21 @@ int64_t ir_region_extent(const IrRegion *r, int i);
 void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx);
 /* The nested blocks of a statement: the i-th, or NULL past the last. */
 IrBlock *ir_nested(IrStmt *s, int i);
+/* Visits what one statement itself holds (not what its nested blocks hold), each as a slot that may
+ * be replaced: expressions in the order in which they are printed, variables that it defines (SET:
+ * changes), buffers with how they are used (IR_READS …; of an ALLOC IR_DECLARES). A callback may be
+ * NULL. */
+enum { IR_READS = 1, IR_WRITES = 2, IR_DECLARES = 4 };
+typedef struct IrVisitor {
+  void (*expr)(IrExpr **e, void *ctx);
+  void (*def)(IrVar **v, void *ctx);
+  void (*buffer)(IrBuffer **b, unsigned how, void *ctx);
+  void *ctx;
+} IrVisitor;
+void ir_visit(IrStmt *s, const IrVisitor *v);
+/* The same kernel with this expression's variables replaced: to[id] where not NULL, by variable id
+ * (n of them). Rebuilt through ir_expr, so it folds. */
+IrExpr *ir_replace(IrKernel *k, IrExpr *e, IrExpr *const *to, size_t n);
 
 /* ---------------------------------------------------------------- text, checking, binding */
 

@@ -1,0 +1,301 @@
+/* read_lex.c: tokens of the IR's text.
+ *
+ * In: the file. Out: one token at a time; white space, `;` and `#` comments skipped. Always holds:
+ * a token lies within the file whatever its bytes; a bad one is reported once and skipped.
+ * Tests: tests/unit/check_ir.c, tests/fuzz.
+ */
+#include <stdarg.h>
+
+#include "read.h"
+
+void read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
+  Str text = str_new(r->sink->arena);
+  va_list ap;
+  va_start(ap, fmt);
+  str_vaddf(&text, fmt, ap);
+  va_end(ap);
+  diag_add(r->sink, code, at, "%s", str_text(&text));
+  r->errors++;
+}
+
+/* ---------------------------------------------------------------- characters */
+
+static char peek(const Reader *r, size_t ahead) {
+  return r->at + ahead < r->file->n ? r->file->text[r->at + ahead] : '\0';
+}
+
+static bool is_alpha(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+static bool is_word(char c) {
+  return is_alpha(c) || is_digit(c);
+}
+
+static void skip_space(Reader *r) {
+  while (r->at < r->file->n) {
+    char c = r->file->text[r->at];
+    if (c == '\n')
+      r->line++;
+    if (c == '#') {
+      while (r->at < r->file->n && r->file->text[r->at] != '\n')
+        r->at++;
+    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ';') {
+      r->at++;
+    } else {
+      return;
+    }
+  }
+}
+
+static Span span_from(const Reader *r, size_t begin) {
+  return (Span){r->file, (uint32_t)begin, (uint32_t)r->at};
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+/* `:u32` right after a number, if a dtype's name follows. */
+static DType read_suffix(Reader *r) {
+  if (peek(r, 0) != ':' || !is_alpha(peek(r, 1)))
+    return DT_NONE;
+  size_t n = 1;
+  while (is_word(peek(r, n)))
+    n++;
+  DType t;
+  if (!dtype_parse(r->file->text + r->at + 1, n - 1, &t))
+    return DT_NONE;
+  r->at += n;
+  return t;
+}
+
+static unsigned digit_value(char c) {
+  if (is_digit(c))
+    return (unsigned)(c - '0');
+  if (c >= 'a' && c <= 'f')
+    return (unsigned)(c - 'a') + 10;
+  return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
+}
+
+/* Digits of a base, `_` between them allowed; false if the value passes 2^64 - 1. */
+static bool read_digits(Reader *r, unsigned base, uint64_t *value) {
+  bool fits = true;
+  *value = 0;
+  for (; peek(r, 0) == '_' || digit_value(peek(r, 0)) < base; r->at++) {
+    if (peek(r, 0) == '_')
+      continue;
+    fits &= !__builtin_mul_overflow(*value, (uint64_t)base, value);
+    fits &= !__builtin_add_overflow(*value, (uint64_t)digit_value(peek(r, 0)), value);
+  }
+  return fits;
+}
+
+static bool float_follows(const Reader *r) {
+  size_t n = 0;
+  while (is_digit(peek(r, n)))
+    n++;
+  if (peek(r, n) == '.')
+    return is_digit(peek(r, n + 1));
+  if (peek(r, n) != 'e' && peek(r, n) != 'E')
+    return false;
+  n += peek(r, n + 1) == '-' || peek(r, n + 1) == '+' ? 2 : 1;
+  return is_digit(peek(r, n));
+}
+
+static void lex_number(Reader *r, Token *t) {
+  size_t begin = r->at;
+  if (float_follows(r)) {
+    const char *end;
+    t->kind = TK_FLOAT;
+    t->f = str_read_f64(r->file->text + begin, &end);
+    r->at = (size_t)(end - r->file->text);
+  } else {
+    unsigned base = peek(r, 0) == '0' && (peek(r, 1) == 'x' || peek(r, 1) == 'X') ? 16 : 10;
+    r->at += base == 16 ? 2 : 0;
+    t->kind = TK_INT;
+    if (!read_digits(r, base, &t->u))
+      read_error(r, E0602, span_from(r, begin), "the number does not fit in 64 bits");
+  }
+  t->suffix = read_suffix(r);
+}
+
+/* ---------------------------------------------------------------- strings */
+
+static bool read_escape(Reader *r, Str *out) {
+  char c = peek(r, 1);
+  const char *from = "ntr0\"\\", *to = "\n\t\r\0\"\\", *found = c ? strchr(from, c) : NULL;
+  if (c == 'x' && digit_value(peek(r, 2)) < 16 && digit_value(peek(r, 3)) < 16) {
+    char byte = (char)(digit_value(peek(r, 2)) * 16 + digit_value(peek(r, 3)));
+    str_addc(out, byte ? byte : '?'); /* texts are C strings */
+    r->at += 4;
+    return true;
+  }
+  if (!found)
+    return false;
+  str_addc(out, c == '0' ? '?' : to[found - from]);
+  r->at += 2;
+  return true;
+}
+
+static void lex_string(Reader *r, Token *t) {
+  Str out = str_new(r->arena);
+  size_t begin = r->at++;
+  t->kind = TK_STRING;
+  while (peek(r, 0) != '"') {
+    if (r->at >= r->file->n || peek(r, 0) == '\n') {
+      read_error(r, E0602, span_from(r, begin), "the string is not closed on its line");
+      t->kind = TK_BAD;
+      break;
+    }
+    if (peek(r, 0) == '\\' && read_escape(r, &out))
+      continue;
+    str_addc(&out, peek(r, 0) ? peek(r, 0) : '?');
+    r->at++;
+  }
+  if (t->kind == TK_STRING)
+    r->at++;
+  t->string = str_text(&out);
+}
+
+/* ---------------------------------------------------------------- tokens */
+
+static void lex_punct(Reader *r, Token *t) {
+  static const char *const two[] = {"==", "!=", "<=", ">=", "<<", ">>", "//", "->", "+="};
+  size_t begin = r->at;
+  t->kind = TK_PUNCT;
+  for (size_t i = 0; i < sizeof two / sizeof *two; i++)
+    if (peek(r, 0) == two[i][0] && peek(r, 1) == two[i][1]) {
+      r->at += 2;
+      return;
+    }
+  char c = peek(r, 0);
+  r->at++;
+  if (c && strchr("(){}[],:.=<>+-*/%&|^~@", c))
+    return;
+  while (((unsigned char)peek(r, 0) & 0xc0) == 0x80)
+    r->at++; /* the rest of a character */
+  t->kind = TK_BAD;
+  read_error(r, E0602, span_from(r, begin), "no token begins with this character");
+}
+
+static void lex_name(Reader *r, Token *t) {
+  size_t begin = r->at;
+  while (is_word(peek(r, 0)))
+    r->at++;
+  t->kind = TK_NAME;
+  size_t n = r->at - begin;
+  if (n == 3 &&
+      (!memcmp(r->file->text + begin, "inf", 3) || !memcmp(r->file->text + begin, "nan", 3)))
+    t->suffix = read_suffix(r);
+}
+
+void tok_next(Reader *r) {
+  r->last = r->tok;
+  do {
+    skip_space(r);
+    Token t = {.kind = TK_END, .suffix = DT_NONE, .line = r->line};
+    size_t begin = r->at;
+    if (r->at < r->file->n) {
+      char c = peek(r, 0);
+      if (is_alpha(c))
+        lex_name(r, &t);
+      else if (is_digit(c))
+        lex_number(r, &t);
+      else if (c == '"')
+        lex_string(r, &t);
+      else
+        lex_punct(r, &t);
+    }
+    t.text = r->file->text + begin;
+    t.n = r->at - begin;
+    t.span = span_from(r, begin);
+    r->tok = t;
+  } while (r->tok.kind == TK_BAD);
+}
+
+static bool text_is(const Token *t, TokenKind kind, const char *text) {
+  return t->kind == kind && t->n == strlen(text) && memcmp(t->text, text, t->n) == 0;
+}
+
+bool tok_is(const Reader *r, const char *punct) {
+  return text_is(&r->tok, TK_PUNCT, punct);
+}
+bool tok_word(const Reader *r, const char *word) {
+  return text_is(&r->tok, TK_NAME, word);
+}
+
+bool tok_accept(Reader *r, const char *punct) {
+  bool yes = tok_is(r, punct);
+  if (yes)
+    tok_next(r);
+  return yes;
+}
+
+bool tok_accept_word(Reader *r, const char *word) {
+  bool yes = tok_word(r, word);
+  if (yes)
+    tok_next(r);
+  return yes;
+}
+
+void read_unexpected(Reader *r, const char *wanted) {
+  if (r->broken)
+    return;
+  r->broken = true;
+  if (r->tok.kind == TK_END)
+    read_error(r, E0601, r->tok.span, "expected %s, but the text ends here", wanted);
+  else
+    read_error(r, E0601, r->tok.span, "expected %s, not `%.*s`", wanted,
+               (int)(r->tok.n > 40 ? 40 : r->tok.n), r->tok.text);
+}
+
+bool tok_expect(Reader *r, const char *punct) {
+  if (tok_accept(r, punct))
+    return true;
+  read_unexpected(r, arena_printf(r->arena, "`%s`", punct));
+  return false;
+}
+
+bool tok_expect_word(Reader *r, const char *word) {
+  if (tok_accept_word(r, word))
+    return true;
+  read_unexpected(r, arena_printf(r->arena, "`%s`", word));
+  return false;
+}
+
+const char *tok_name(Reader *r, const char *what) {
+  if (r->tok.kind != TK_NAME) {
+    read_unexpected(r, what);
+    return NULL;
+  }
+  const char *name = names_get(r->names, r->tok.text, r->tok.n);
+  tok_next(r);
+  return name;
+}
+
+DType tok_dtype(Reader *r) {
+  DType t;
+  if (r->tok.kind != TK_NAME || !dtype_parse(r->tok.text, r->tok.n, &t)) {
+    read_unexpected(r, "a dtype");
+    return DT_NONE;
+  }
+  tok_next(r);
+  return t;
+}
+
+int64_t tok_int(Reader *r, int64_t lo, int64_t hi, const char *what) {
+  bool minus = tok_accept(r, "-");
+  if (r->tok.kind != TK_INT) {
+    read_unexpected(r, what);
+    return lo;
+  }
+  Token t = r->tok;
+  tok_next(r);
+  bool fits = t.u <= (uint64_t)INT64_MAX;
+  int64_t v = fits ? (minus ? -(int64_t)t.u : (int64_t)t.u) : 0;
+  if (fits && v >= lo && v <= hi)
+    return v;
+  read_error(r, E0602, t.span, "%s lies between %lld and %lld", what, (long long)lo, (long long)hi);
+  return lo;
+}

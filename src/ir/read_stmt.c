@@ -1,0 +1,460 @@
+/* read_stmt.c: control statements, definitions, accesses and regions of the IR's text.
+ *
+ * In: tokens of a block. Out: its statements. Always holds: after a syntax error reading goes on at
+ * the next line that begins with a statement's word, or at the closing brace; each round takes at
+ * least one token, so it ends. Tests: tests/unit/check_ir.c.
+ */
+#include "read.h"
+
+/* ---------------------------------------------------------------- operands */
+
+IrVar *read_def(Reader *r, IrVarKind kind) {
+  const char *name = tok_name(r, "a variable's name");
+  if (!name || !tok_expect(r, ":"))
+    return NULL;
+  DType t = tok_dtype(r);
+  return t == DT_NONE ? NULL : ir_var(r->k, kind, name, t);
+}
+
+void scope_def(Reader *r, IrVar *v) {
+  if (v)
+    scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
+}
+
+bool read_access(Reader *r, IrAccess *a) {
+  a->check = r->k->level != IR_THREAD;
+  a->buf = scope_buffer(r);
+  if (!a->buf || !tok_expect(r, "["))
+    return false;
+  for (int i = 0; i < a->buf->rank; i++) {
+    if (i && !tok_expect(r, ","))
+      return false;
+    a->index[i] = read_expr(r, read_index_type(r));
+    if (r->broken)
+      return false;
+  }
+  return tok_expect(r, "]");
+}
+
+static void read_unchecked(Reader *r, IrAccess *a) {
+  if (tok_accept_word(r, "unchecked"))
+    a->check = false;
+}
+
+/* What follows an axis' origin: `:+e`, `:+e:s`, `:+_`, `stop x`. */
+static bool read_axis_extent(Reader *r, IrAxis *x) {
+  x->keep = true;
+  if (!tok_expect(r, "+"))
+    return false;
+  if (!tok_accept_word(r, "_"))
+    x->extent = tok_int(r, 0, INT64_MAX, "the axis' extent");
+  else
+    x->extent = 0;
+  if (!r->broken && tok_accept(r, ":"))
+    x->step = tok_int(r, 1, INT64_MAX, "the axis' step");
+  if (!r->broken && tok_accept_word(r, "stop"))
+    x->stop = read_expr(r, read_index_type(r));
+  return !r->broken;
+}
+
+static bool read_axis(Reader *r, IrAxis *x) {
+  *x = (IrAxis){.extent = 1, .step = 1};
+  x->origin = read_expr(r, read_index_type(r));
+  if (r->broken)
+    return false;
+  return !tok_accept(r, ":") || read_axis_extent(r, x);
+}
+
+bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
+  if (!buf)
+    return false;
+  *out = ir_whole(r->k, buf);
+  if (tok_accept(r, "[")) {
+    for (int i = 0; i < buf->rank; i++)
+      if ((i && !tok_expect(r, ",")) || !read_axis(r, &out->axis[i]))
+        return false;
+    if (!tok_expect(r, "]"))
+      return false;
+  }
+  if (tok_accept(r, ".")) {
+    if (!tok_expect_word(r, "T"))
+      return false;
+    out->trans = true;
+    if (ir_region_rank(out) < 2)
+      read_error(r, E0607, r->last.span, "`.T` needs a region of two axes or more");
+  }
+  return true;
+}
+
+bool read_region(Reader *r, IrRegion *out) {
+  return read_region_of(r, scope_buffer(r), out);
+}
+
+bool read_extents(Reader *r, Node **node, int *rank) {
+  *rank = 0;
+  if (!tok_expect(r, "["))
+    return false;
+  while (!tok_is(r, "]")) {
+    if (*rank == IR_MAX_RANK) {
+      read_unexpected(r, "at most eight axes");
+      return false;
+    }
+    if (!(node[*rank] = node_parse(r)))
+      return false;
+    ++*rank;
+    if (!tok_accept(r, ","))
+      break;
+  }
+  return tok_expect(r, "]");
+}
+
+/* ---------------------------------------------------------------- values */
+
+static void read_uniform(Reader *r, IrVar *v) {
+  static const char *const words[] = {"block", "warp", "lane"};
+  for (int i = 0; i < 3; i++)
+    if (tok_accept_word(r, words[i])) {
+      v->uniform = (IrUniform)i;
+      v->stated = true;
+      return;
+    }
+}
+
+static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
+  IrVar *v = read_def(r, mut ? IRV_MUT : IRV_LET);
+  if (!v)
+    return;
+  if (mut)
+    read_uniform(r, v);
+  if (tok_expect(r, "=")) {
+    IrStmt *s = ir_add(r->k, out, IRK_LET, at);
+    s->as.let.var = v;
+    s->as.let.value = read_expr_of(r, v->type);
+  }
+  scope_def(r, v);
+}
+
+static void read_set(Reader *r, IrBlock *out, Span at) {
+  const char *name = tok_name(r, "a variable's name");
+  if (!name || !tok_expect(r, "="))
+    return;
+  Span name_at = r->last.span;
+  Entry *e = scope_find(r, name);
+  if (!e || e->kind != EN_VAR || e->as.var->kind != IRV_MUT) {
+    read_error(r, E0604, name_at, "`%s` is not a `var` of this place", name);
+    read_expr(r, DT_NONE);
+    return;
+  }
+  IrVar *v = e->as.var;
+  IrStmt *s = ir_add(r->k, out, IRK_SET, at);
+  s->as.let.var = v;
+  s->as.let.value = read_expr_of(r, v->type);
+}
+
+/* ---------------------------------------------------------------- control */
+
+static IrLoop read_loop_kind(Reader *r, int *stages) {
+  static const char *const words[] = {NULL, "unroll", "vectorized", "pipelined", "persistent"};
+  for (int i = 1; i < 5; i++) {
+    if (!tok_accept_word(r, words[i]))
+      continue;
+    if (tok_accept(r, "(")) {
+      *stages = (int)tok_int(r, 0, 1 << 20, "a loop's number of stages");
+      tok_expect(r, ")");
+    }
+    return (IrLoop)i;
+  }
+  return IRF_SERIAL;
+}
+
+static void read_for(Reader *r, IrBlock *out, Span at) {
+  IrVar *v = read_def(r, IRV_INDEX);
+  if (!v || !tok_expect(r, "="))
+    return;
+  IrExpr *bound[3];
+  for (int i = 0; i < 3; i++) {
+    if (i && !tok_expect(r, ","))
+      return;
+    bound[i] = read_expr_of(r, v->type);
+    if (r->broken)
+      return;
+  }
+  IrStmt *s = ir_add(r->k, out, IRK_FOR, at);
+  IrFor *f = &s->as.loop;
+  f->index = v;
+  f->lo = bound[0];
+  f->hi = bound[1];
+  f->step = bound[2];
+  f->loop = read_loop_kind(r, &f->stages);
+  size_t mark = scope_open(r);
+  scope_def(r, v);
+  read_block(r, &f->body);
+  scope_close(r, mark);
+}
+
+/* The condition and the body see what the condition's block defines. */
+static void read_while(Reader *r, IrBlock *out, Span at) {
+  IrStmt *s = ir_add(r->k, out, IRK_WHILE, at);
+  IrWhile *w = &s->as.while_;
+  w->cond = ir_bool(r->k, false);
+  size_t mark = scope_open(r);
+  if (tok_expect(r, "{")) {
+    read_stmts(r, &w->cond_block);
+    tok_expect(r, "}");
+  }
+  if (!r->broken && tok_expect_word(r, "cond")) {
+    w->cond = read_expr_of(r, DT_BOOL);
+    if (!r->broken)
+      read_block(r, &w->body);
+  }
+  scope_close(r, mark);
+}
+
+static void read_if(Reader *r, IrBlock *out, Span at) {
+  IrExpr *cond = read_expr_of(r, DT_BOOL);
+  if (r->broken)
+    return;
+  IrStmt *s = ir_add(r->k, out, IRK_IF, at);
+  s->as.if_.cond = cond;
+  read_block(r, &s->as.if_.then);
+  if (!r->broken && tok_accept_word(r, "else"))
+    read_block(r, &s->as.if_.other);
+}
+
+static bool read_control(Reader *r, IrBlock *out, const char *word, Span at) {
+  static const char *const bare[] = {"break", "continue", "return"};
+  static const IrKind kinds[] = {IRK_BREAK, IRK_CONTINUE, IRK_RETURN};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(word, bare[i])) {
+      ir_add(r->k, out, kinds[i], at);
+      return true;
+    }
+  if (!strcmp(word, "let") || !strcmp(word, "var"))
+    read_let(r, out, word[0] == 'v', at);
+  else if (!strcmp(word, "set"))
+    read_set(r, out, at);
+  else if (!strcmp(word, "for"))
+    read_for(r, out, at);
+  else if (!strcmp(word, "while"))
+    read_while(r, out, at);
+  else if (!strcmp(word, "if"))
+    read_if(r, out, at);
+  else
+    return false;
+  return true;
+}
+
+/* ---------------------------------------------------------------- blocks */
+
+static bool starts_statement(const Reader *r) {
+  static const char *const words[] = {
+      "let",   "var",    "set",      "for",    "while",     "if",      "break",    "continue",
+      "load",  "return", "store",    "atomic", "print",     "assert",  "shared",   "fragment",
+      "local", "reg",    "copy",     "map",    "parallel",  "reduce",  "scan",     "dot",
+      "roles", "role",   "channel",  "wait",   "tile_loop", "acquire", "dot_wait", "store_wait",
+      "sync",  "commit", "relayout", "kernel", "release",   "const"};
+  if (r->tok.kind != TK_NAME)
+    return false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (tok_word(r, words[i]))
+      return true;
+  OpCode op = op_find(names_get(r->names, r->tok.text, r->tok.n));
+  return op != OP_NONE && op_info(op)->cls == OPC_THREAD;
+}
+
+/* To the next statement on a later line, or the brace that closes this block. */
+static void skip_statement(Reader *r) {
+  uint32_t line = r->tok.line;
+  int depth = 0;
+  while (r->tok.kind != TK_END) {
+    if (tok_is(r, "}") && depth-- == 0)
+      break;
+    if (depth == 0 && r->tok.line > line && starts_statement(r))
+      break;
+    depth += tok_is(r, "{");
+    tok_next(r);
+  }
+  r->broken = false;
+}
+
+static void read_const(Reader *r) {
+  Span at = r->tok.span;
+  const char *name = tok_name(r, "a constant's name");
+  if (!name || !tok_expect(r, "="))
+    return;
+  Node *n = node_parse(r);
+  if (n)
+    scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
+}
+
+static void read_stmt(Reader *r, IrBlock *out) {
+  Span at = r->tok.span;
+  const char *word = tok_name(r, "a statement");
+  if (!word)
+    return;
+  size_t n = out->n;
+  if (!strcmp(word, "const")) {
+    read_const(r);
+  } else if (!read_control(r, out, word, at) && !read_memory(r, out, word, at) &&
+             !read_tile(r, out, word, at) && !read_scheduled(r, out, word, at) &&
+             !read_op(r, out, word, at)) {
+    read_error(r, E0603, at, "no statement begins with `%s`", word);
+    r->broken = true;
+  }
+  if (out->n > n)
+    out->v[n]->span = span_join(at, ir_nested(out->v[n], 0) ? at : r->last.span);
+}
+
+void read_stmts(Reader *r, IrBlock *out) {
+  if (++r->depth > READ_MAX_DEPTH)
+    read_unexpected(r, "blocks that are nested less deeply");
+  while (r->depth <= READ_MAX_DEPTH && !tok_is(r, "}") && r->tok.kind != TK_END &&
+         !tok_word(r, "kernel")) {
+    read_stmt(r, out);
+    if (r->broken)
+      skip_statement(r);
+  }
+  r->depth--;
+}
+
+void read_block(Reader *r, IrBlock *out) {
+  if (!tok_expect(r, "{"))
+    return;
+  size_t mark = scope_open(r);
+  read_stmts(r, out);
+  scope_close(r, mark);
+  tok_expect(r, "}");
+}
+
+/* ---------------------------------------------------------------- element accesses */
+
+static void read_load(Reader *r, IrBlock *out, Span at) {
+  IrAccess a = {0};
+  IrVar *v = read_def(r, IRV_LET);
+  if (!v)
+    return;
+  if (tok_expect(r, "=") && read_access(r, &a)) {
+    read_unchecked(r, &a);
+    IrStmt *s = ir_add(r->k, out, IRK_LOAD, at);
+    s->as.access.var = v;
+    s->as.access.at = a;
+  }
+  scope_def(r, v);
+}
+
+static void read_store(Reader *r, IrBlock *out, Span at) {
+  IrAccess a = {0};
+  if (!read_access(r, &a) || !tok_expect(r, "="))
+    return;
+  IrExpr *value = read_expr_of(r, a.buf->dtype);
+  read_unchecked(r, &a);
+  IrStmt *s = ir_add(r->k, out, IRK_STORE, at);
+  s->as.access.at = a;
+  s->as.access.value = value;
+}
+
+static bool read_atomic_values(Reader *r, IrAtomic *a) {
+  DType t = a->at.buf->dtype;
+  if (!tok_expect(r, ","))
+    return false;
+  if (a->op == OP_ATOMIC_CAS) {
+    a->expected = read_expr_of(r, t);
+    if (r->broken || !tok_expect(r, ","))
+      return false;
+  }
+  a->value = read_expr_of(r, t);
+  return !r->broken && tok_expect(r, ")");
+}
+
+static bool read_atomic_op(Reader *r, IrAtomic *a) {
+  Span at = r->tok.span;
+  const char *name = tok_name(r, "an atomic operation");
+  if (!name)
+    return false;
+  a->op = op_find(name);
+  if (a->op == OP_NONE || op_info(a->op)->cls != OPC_ATOMIC) {
+    read_error(r, E0603, at, "there is no atomic operation `%s`", name);
+    r->broken = true;
+    return false;
+  }
+  return tok_expect(r, "(");
+}
+
+/* `atomic x: i32 = …`, `atomic _ = …`; or `atomic atomic_add(C[…], tile)` on regions. */
+static void read_atomic(Reader *r, IrBlock *out, Span at) {
+  IrAtomic a = {.op = OP_NONE};
+  OpCode op = op_find(names_get(r->names, r->tok.text, r->tok.kind == TK_NAME ? r->tok.n : 0));
+  size_t next = r->at; /* an operation's name followed by `(`: regions */
+  while (next < r->file->n && r->file->text[next] == ' ')
+    next++;
+  a.region = op != OP_NONE && next < r->file->n && r->file->text[next] == '(';
+  if (a.region) {
+    if (!read_atomic_op(r, &a) || !read_region(r, &a.dst) || !tok_expect(r, ",") ||
+        !read_region(r, &a.src) || !tok_expect(r, ")"))
+      return;
+  } else {
+    if (!tok_is(r, "_") && !tok_word(r, "_") && !(a.old = read_def(r, IRV_LET)))
+      return;
+    if (!a.old)
+      tok_next(r);
+    if (!tok_expect(r, "=") || !read_atomic_op(r, &a) || !read_access(r, &a.at) ||
+        !read_atomic_values(r, &a))
+      return;
+    read_unchecked(r, &a.at);
+  }
+  ir_add(r->k, out, IRK_ATOMIC, at)->as.atomic = a;
+  scope_def(r, a.old);
+}
+
+static bool read_part(Reader *r, IrReportPart *part) {
+  if (r->tok.kind == TK_STRING) {
+    part->text = r->tok.string;
+    tok_next(r);
+    return true;
+  }
+  Entry *e =
+      r->tok.kind == TK_NAME ? scope_find(r, names_get(r->names, r->tok.text, r->tok.n)) : NULL;
+  size_t at = r->at;
+  bool stride = at < r->file->n && r->file->text[at] == '.' && strncmp(r->file->text + at, ".T", 2);
+  if (e && e->kind == EN_BUFFER && !stride) {
+    part->region = ARENA_NEW(r->k->arena, IrRegion);
+    return read_region(r, part->region);
+  }
+  part->value = read_expr(r, DT_NONE);
+  return !r->broken;
+}
+
+static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
+  IrReport rep = {.kind = kind};
+  VEC(IrReportPart) parts = {0};
+  if (kind == IRP_ASSERT)
+    rep.cond = read_expr_of(r, DT_BOOL);
+  bool more = !r->broken &&
+              (kind == IRP_PRINT ? !starts_statement(r) && !tok_is(r, "}") : tok_accept(r, ","));
+  while (more) {
+    IrReportPart part = {0};
+    if (!read_part(r, &part))
+      return;
+    VEC_PUSH(r->k->arena, &parts, part);
+    more = tok_accept(r, ",");
+  }
+  if (r->broken)
+    return;
+  rep.part = parts.v;
+  rep.nparts = (int)parts.n;
+  ir_add(r->k, out, IRK_REPORT, at)->as.report = rep;
+}
+
+bool read_memory(Reader *r, IrBlock *out, const char *word, Span at) {
+  if (!strcmp(word, "load"))
+    read_load(r, out, at);
+  else if (!strcmp(word, "store"))
+    read_store(r, out, at);
+  else if (!strcmp(word, "atomic"))
+    read_atomic(r, out, at);
+  else if (!strcmp(word, "print") || !strcmp(word, "assert"))
+    read_report(r, out, word[0] == 'p' ? IRP_PRINT : IRP_ASSERT, at);
+  else
+    return false;
+  return true;
+}
