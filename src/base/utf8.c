@@ -5,9 +5,9 @@
  * wide (East Asian Wide and Fullwidth, emoji presentation) and of combining or invisible
  * characters. Tests: tests/unit/check_base_str.c.
  */
-#include "str.h"
-
 #include "utf8.h"
+
+#include "str.h"
 
 typedef struct Range {
   uint32_t first, last;
