@@ -99,7 +99,8 @@ const char *parse_text(const Parser *p, const Token *t) {
 
 /* ---- faults ---- */
 
-static Diag *report(Parser *p, DiagCode code, Span span, const char *fmt, va_list ap) {
+__attribute__((format(printf, 4, 0))) static Diag *report(Parser *p, DiagCode code, Span span,
+                                                          const char *fmt, va_list ap) {
   const char *text = arena_vprintf(p->in->diags->arena, fmt, ap);
   return diag_add(p->in->diags, code, span, "%s", text);
 }

@@ -1,0 +1,411 @@
+/* fmt.c: `tilesh fmt`: statements in canonical layout, and every comment in its place.
+ *
+ * In: an AstFile of a PARSE_OK. Out: its text: one statement a line (those that shared a line still
+ * do if they fit), a block on one line if it stood so and fits, at most one empty line, one around
+ * kernels, functions and tests. Always holds: formatting the result changes nothing; the tree is
+ * the same; no comment is lost. A comment inside an expression, where no line of its own can be,
+ * goes above the statement. Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
+ */
+#include "fmt.h"
+
+#include <string.h>
+
+enum { WIDTH = 100 };
+
+/* ---- the source ---- */
+
+const Box *fmt_source(Fmt *f, uint32_t begin, uint32_t end) {
+  return box_text(f->arena, f->file->file->text + begin, end - begin);
+}
+
+const Token *fmt_token(const Fmt *f, uint32_t at) {
+  const Tokens *t = &f->file->tokens;
+  size_t low = 0, high = t->n - 1;
+  while (low < high) {
+    size_t mid = low + (high - low) / 2;
+    if (t->v[mid].begin < at)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return &t->v[low];
+}
+
+/* Line ends from begin to end. */
+static size_t lines_between(const Fmt *f, uint32_t begin, uint32_t end) {
+  const char *s = f->file->file->text;
+  size_t n = 0;
+  for (uint32_t i = begin; i < end; i++)
+    n += s[i] == '\n' || (s[i] == '\r' && s[i + 1] != '\n');
+  return n;
+}
+
+/* ---- comments ---- */
+
+static const Comment *next_comment(const Fmt *f) {
+  const Tokens *t = &f->file->tokens;
+  return f->next < t->ncomments ? &t->comments[f->next] : NULL;
+}
+
+bool fmt_comment_before(const Fmt *f, uint32_t at) {
+  const Comment *c = next_comment(f);
+  return c && c->begin < at;
+}
+
+const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain) {
+  const char *s = f->file->file->text;
+  uint32_t begin = c->begin, end = c->end;
+  while (end > begin + 1 && strchr(" \t\r\f\v", s[end - 1]))
+    end--;
+  if (plain && end - begin > 1 && s[begin + 1] == '#')
+    begin++;
+  return fmt_source(f, begin, end);
+}
+
+void fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
+  bool first = true;
+  for (; fmt_comment_before(f, at); f->next++, first = false) {
+    const Comment *c = next_comment(f);
+    const Box *text = fmt_comment_text(f, c, false);
+    if (first && !c->own_line) {
+      boxes_add(b, box_comment(f->arena, text->s, text->n));
+      continue;
+    }
+    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+    boxes_add(b, box_comment(f->arena, text->s, text->n));
+  }
+}
+
+/* ---- a sequence of statements and comments ---- */
+
+typedef struct Sequence {
+  Boxes boxes;
+  bool first;     /* nothing was added yet */
+  bool item;      /* the last thing wants an empty line behind it */
+  uint32_t begin; /* comments before this are not docs of what follows */
+} Sequence;
+
+/* The line break, or breaks, before a thing that begins at `at` in the source. */
+static void separate(Fmt *f, Sequence *q, uint32_t at, bool item) {
+  bool blank = lines_between(f, f->last, at) > 1 || item || q->item;
+  if (!q->first)
+    boxes_add(&q->boxes, box_line(f->arena, blank ? BOX_EMPTY : BOX_NEWLINE));
+  q->first = q->item = false;
+}
+
+/* The comments before `at`, on lines of their own. */
+static void own_lines(Fmt *f, Sequence *q, uint32_t at, bool item) {
+  for (; fmt_comment_before(f, at); f->next++, item = false) {
+    const Comment *c = next_comment(f);
+    separate(f, q, c->begin, item);
+    boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin));
+    f->last = c->end;
+  }
+}
+
+/* A comment behind the last thing, on its line. */
+static void same_line(Fmt *f, Boxes *b, uint32_t from) {
+  const Comment *c = next_comment(f);
+  if (!c || c->own_line || lines_between(f, from, c->begin) > 0)
+    return;
+  const Box *text = fmt_comment_text(f, c, false);
+  boxes_add(b, box_comment(f->arena, text->s, text->n));
+  f->last = c->end;
+  f->next++;
+}
+
+static const Box *statement(Fmt *f, const AstStmt *s);
+
+/* Comments that the statement's layout had no place for. */
+static void leftovers(Fmt *f, Boxes *b, uint32_t end) {
+  for (; fmt_comment_before(f, end); f->next++) {
+    boxes_add(b, fmt_comment_text(f, next_comment(f), true));
+    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+  }
+}
+
+static bool is_item(const AstStmt *s, const Box *box) {
+  return (s->kind == STMT_KERNEL || s->kind == STMT_FN || s->kind == STMT_TEST) && box->broken;
+}
+
+/* Statements i up to the returned one stand on one line in the source. */
+static size_t row_end(const Fmt *f, const AstBlock *block, size_t i) {
+  for (i++; i < block->n; i++) {
+    if (lines_between(f, block->v[i - 1]->span.end, block->v[i]->span.begin) > 0)
+      break;
+  }
+  return i;
+}
+
+static const Box *row(Fmt *f, const AstBlock *block, size_t begin, size_t end, Boxes *above) {
+  Boxes b = boxes_new(f->arena);
+  for (size_t i = begin; i < end; i++) {
+    if (i > begin)
+      boxes_add(&b, box_break(f->arena, "; "));
+    boxes_add(&b, statement(f, block->v[i]));
+    leftovers(f, above, block->v[i]->span.end);
+  }
+  return boxes_end(&b, BOX_GROUP);
+}
+
+static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
+  for (size_t i = 0; i < block->n;) {
+    const AstStmt *s = block->v[i];
+    size_t end = row_end(f, block, i), first = f->next;
+    uint32_t last = f->last;
+    while (fmt_comment_before(f, s->span.begin))
+      f->next++;
+    Boxes above = boxes_new(f->arena);
+    const Box *box = row(f, block, i, end, &above);
+    bool item = is_item(s, box);
+    size_t after = f->next;
+    f->next = first;
+    f->last = last;
+    bool commented = fmt_comment_before(f, s->span.begin);
+    own_lines(f, q, s->span.begin, item);
+    f->next = after;
+    separate(f, q, s->span.begin, item && !commented);
+    boxes_add(&q->boxes, boxes_end(&above, BOX_ROW));
+    boxes_add(&q->boxes, box);
+    f->last = block->v[end - 1]->span.end;
+    q->item = is_item(block->v[end - 1], box);
+    same_line(f, &q->boxes, f->last);
+    i = end;
+  }
+}
+
+/* ---- blocks ---- */
+
+static const Box *braces(Fmt *f, const AstBlock *block) {
+  Boxes all = boxes_new(f->arena), inner = boxes_new(f->arena);
+  uint32_t open = block->span.begin + 1, close = block->span.end - 1;
+  bool empty = block->n == 0 && !fmt_comment_before(f, close);
+  if (empty) {
+    boxes_text(&all, "{ }");
+    return boxes_end(&all, BOX_ROW);
+  }
+  boxes_text(&all, "{");
+  if (fmt_comment_before(f, close) && next_comment(f)->begin >= open)
+    same_line(f, &all, open);
+  bool broken = fmt_comment_before(f, close) || block->n == 0 ||
+                fmt_token(f, block->v[0]->span.begin)->line_start;
+  boxes_add(&inner, broken ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, " "));
+  Sequence q = {.boxes = boxes_new(f->arena), .first = true, .begin = open};
+  f->last = open;
+  sequence(f, &q, block);
+  own_lines(f, &q, close, false);
+  f->last = block->span.end;
+  boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
+  boxes_add(&all, boxes_end(&inner, BOX_INDENT));
+  boxes_add(&all, box_break(f->arena, " "));
+  boxes_text(&all, "}");
+  return boxes_end(&all, BOX_GROUP);
+}
+
+/* ---- statements ---- */
+
+static void header_value(Fmt *f, Boxes *b, const char *word, const AstExpr *e,
+                         const AstBlock *block) {
+  boxes_text(b, word);
+  boxes_add(b, fmt_expr(f, e));
+  boxes_text(b, " ");
+  boxes_add(b, braces(f, block));
+}
+
+static void branch(Fmt *f, Boxes *b, const AstStmt *s) {
+  for (size_t i = 0; i < s->as.branch.n; i++) {
+    const AstArm *arm = &s->as.branch.arms[i];
+    header_value(f, b, i ? " else if " : "if ", arm->cond, &arm->body);
+  }
+  if (s->as.branch.has_other) {
+    boxes_text(b, " else ");
+    boxes_add(b, braces(f, &s->as.branch.other));
+  }
+}
+
+static void loop(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_text(b, "for ");
+  boxes_add(b, fmt_names(f, s->as.loop.names, s->as.loop.n));
+  header_value(f, b, " in ", s->as.loop.range, &s->as.loop.body);
+}
+
+static void kernel(Fmt *f, Boxes *b, const AstKernel *k) {
+  for (size_t i = 0; i < k->nattributes; i++) {
+    boxes_text(b, "@");
+    boxes_text(b, k->attributes[i].text);
+    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+  }
+  boxes_text(b, "kernel ");
+  boxes_text(b, k->name.text);
+  if (k->statics.n > 0)
+    boxes_add(b, fmt_decls(f, "[", &k->statics, "]"));
+  boxes_add(b, fmt_decls(f, "(", &k->inputs, ")"));
+  if (k->outputs.n > 0) {
+    boxes_text(b, " -> ");
+    boxes_add(b, fmt_decls(f, "(", &k->outputs, ")"));
+  }
+  boxes_text(b, " ");
+  boxes_add(b, braces(f, &k->body));
+}
+
+static void function(Fmt *f, Boxes *b, const AstFn *fn) {
+  boxes_text(b, "fn ");
+  boxes_text(b, fn->name.text);
+  boxes_add(b, fmt_decls(f, "(", &fn->params, ")"));
+  if (fn->result) {
+    boxes_text(b, " -> ");
+    boxes_add(b, fmt_type(f, fn->result));
+  }
+  boxes_text(b, " ");
+  boxes_add(b, braces(f, &fn->body));
+}
+
+static const Box *role(Fmt *f, const AstRole *r) {
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, r->producer ? "producer" : "consumer");
+  if (r->options.n > 0)
+    boxes_add(&b, fmt_args(f, "(", &r->options, ")"));
+  boxes_text(&b, " ");
+  boxes_add(&b, braces(f, &r->body));
+  return boxes_end(&b, BOX_ROW);
+}
+
+static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
+  Boxes inner = boxes_new(f->arena);
+  Sequence q = {.boxes = boxes_new(f->arena), .first = true};
+  boxes_text(b, "specialize {");
+  f->last = s->span.begin;
+  for (size_t i = 0; i < s->as.roles.n; i++) {
+    const AstRole *r = &s->as.roles.v[i];
+    own_lines(f, &q, r->span.begin, false);
+    separate(f, &q, r->span.begin, false);
+    boxes_add(&q.boxes, role(f, r));
+    f->last = r->span.end;
+    same_line(f, &q.boxes, f->last);
+  }
+  own_lines(f, &q, s->span.end - 1, false);
+  boxes_add(&inner, box_line(f->arena, BOX_NEWLINE));
+  boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
+  boxes_add(b, boxes_end(&inner, BOX_INDENT));
+  boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+  boxes_text(b, "}");
+}
+
+static void import(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_text(b, "import ");
+  boxes_add(b, fmt_source(f, s->as.import.what.begin, s->as.import.what.end));
+  if (s->as.import.name.span.begin < s->as.import.what.end)
+    return;
+  boxes_text(b, " as ");
+  boxes_text(b, s->as.import.name.text);
+}
+
+static void test(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_text(b, "test ");
+  boxes_add(b, fmt_source(f, s->as.test.name_span.begin, s->as.test.name_span.end));
+  boxes_text(b, " ");
+  boxes_add(b, braces(f, &s->as.test.body));
+}
+
+static void lua(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_text(b, "lua {");
+  Box *text = ARENA_NEW(f->arena, Box);
+  *text = *box_text(f->arena, s->as.lua.text, s->as.lua.n);
+  text->broken = memchr(s->as.lua.text, '\n', s->as.lua.n) != NULL;
+  boxes_add(b, text);
+  boxes_text(b, "}");
+}
+
+static void assign(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_add(b, fmt_exprs(f, "", s->as.assign.targets, s->as.assign.ntargets, ""));
+  boxes_text(b, " ");
+  boxes_text(b, ast_op_text(s->as.assign.op));
+  boxes_text(b, "= ");
+  boxes_add(b, fmt_expr(f, s->as.assign.value));
+}
+
+static void compound(Fmt *f, Boxes *b, const AstStmt *s) {
+  switch (s->kind) {
+  case STMT_FOR:
+    loop(f, b, s);
+    break;
+  case STMT_WHILE:
+    header_value(f, b, "while ", s->as.loop_while.cond, &s->as.loop_while.body);
+    break;
+  case STMT_IF:
+    branch(f, b, s);
+    break;
+  case STMT_ROLES:
+    roles(f, b, s);
+    break;
+  case STMT_KERNEL:
+    kernel(f, b, s->as.kernel);
+    break;
+  case STMT_FN:
+    function(f, b, s->as.fn);
+    break;
+  case STMT_IMPORT:
+    import(f, b, s);
+    break;
+  case STMT_TEST:
+    test(f, b, s);
+    break;
+  default:
+    lua(f, b, s);
+    break;
+  }
+}
+
+static void simple(Fmt *f, Boxes *b, const AstStmt *s) {
+  boxes_text(b, ast_stmt_name(s->kind));
+  if (s->kind == STMT_BREAK || s->kind == STMT_CONTINUE ||
+      (s->kind == STMT_RETURN && !s->as.result))
+    return;
+  boxes_text(b, " ");
+  if (s->kind == STMT_LET || s->kind == STMT_VAR) {
+    boxes_add(b, fmt_decls(f, "", &s->as.let.names, ""));
+    boxes_text(b, " = ");
+    boxes_add(b, fmt_expr(f, s->as.let.value));
+  } else if (s->kind == STMT_GRID) {
+    boxes_add(b, fmt_names(f, s->as.grid.names, s->as.grid.n));
+    boxes_text(b, " = ");
+    boxes_add(b, fmt_args(f, "", &s->as.grid.args, ""));
+  } else if (s->kind == STMT_RETURN) {
+    boxes_add(b, fmt_expr(f, s->as.result));
+  } else if (s->kind == STMT_ASSERT) {
+    AstExpr *parts[] = {s->as.assertion.cond, s->as.assertion.message};
+    boxes_add(b, fmt_exprs(f, "", parts, parts[1] ? 2 : 1, ""));
+  } else {
+    boxes_add(b, fmt_decls(f, "", s->kind == STMT_LAYOUT ? &s->as.layout.v : &s->as.decls, ""));
+  }
+}
+
+static const Box *statement(Fmt *f, const AstStmt *s) {
+  static const bool is_simple[STMT_COUNT] = {
+      [STMT_LET] = true,   [STMT_VAR] = true,      [STMT_SHARED] = true, [STMT_FRAGMENT] = true,
+      [STMT_LOCAL] = true, [STMT_BARRIER] = true,  [STMT_GRID] = true,   [STMT_LAYOUT] = true,
+      [STMT_BREAK] = true, [STMT_CONTINUE] = true, [STMT_RETURN] = true, [STMT_ASSERT] = true,
+  };
+  Boxes b = boxes_new(f->arena);
+  if (s->kind == STMT_EXPR)
+    boxes_add(&b, fmt_expr(f, s->as.expr));
+  else if (s->kind == STMT_ASSIGN)
+    assign(f, &b, s);
+  else if (is_simple[s->kind])
+    simple(f, &b, s);
+  else
+    compound(f, &b, s);
+  return boxes_end(&b, BOX_ROW);
+}
+
+void fmt_format(Arena *scratch, const AstFile *file, Str *out) {
+  Fmt f = {.arena = scratch, .file = file};
+  Sequence q = {.boxes = boxes_new(scratch), .first = true};
+  uint32_t end = (uint32_t)file->file->n;
+  sequence(&f, &q, &file->body);
+  own_lines(&f, &q, end, false);
+  if (q.first)
+    return;
+  boxes_add(&q.boxes, box_line(scratch, BOX_NEWLINE));
+  box_print(scratch, boxes_end(&q.boxes, BOX_ROW), WIDTH, out);
+}

@@ -1,0 +1,358 @@
+/* fmt_expr.c: boxes of expressions, types and lists.
+ *
+ * In: trees, and the source for what is kept as written: literals, and whether an operator stood
+ * without spaces (`by*BM`) or a list was broken after its bracket. Out: boxes. Always holds: the
+ * text parses to the same tree, because the author's parentheses are kept and lines only break
+ * where they go on. Tests: tests/unit/check_parser.c.
+ */
+#include "fmt.h"
+
+static const uint8_t precedence[AST_OP_COUNT] = {
+#define BINARY(op, text, prec, token) [AST_##op] = prec,
+#include "ast.def"
+};
+
+/* ---- lists ---- */
+
+/* Where the list's closing bracket stands. */
+static uint32_t list_end(Fmt *f, const FmtList *list) {
+  uint32_t end = list->span(list->v, list->n - 1).end;
+  if (!*list->open)
+    return end;
+  const Token *t = fmt_token(f, end);
+  return t->kind == T_COMMA ? fmt_token(f, t->end)->begin : t->begin;
+}
+
+static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
+  for (size_t i = 0; i < list->n; i++) {
+    bool last = i + 1 == list->n;
+    const Box *item = list->item(f, list->v, i);
+    Boxes cell = boxes_new(f->arena);
+    if (i > 0)
+      boxes_add(&cell, box_break(f->arena, " "));
+    boxes_add(&cell, item);
+    if (!last || list->lone_comma)
+      boxes_text(&cell, ",");
+    fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
+    boxes_add(b, boxes_end(&cell, list->fill ? BOX_GROUP : BOX_ROW));
+  }
+}
+
+const Box *fmt_list(Fmt *f, const FmtList *list) {
+  Boxes all = boxes_new(f->arena), inner = boxes_new(f->arena);
+  boxes_text(&all, list->open);
+  if (list->n > 0) {
+    uint32_t begin = list->span(list->v, 0).begin, end = list_end(f, list);
+    if (*list->open) {
+      fmt_comments_behind(f, &inner, begin);
+      bool broken = fmt_token(f, begin)->line_start;
+      boxes_add(&inner, broken ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, ""));
+    }
+    list_items(f, list, end, &inner);
+    boxes_add(&all, boxes_end(&inner, BOX_INDENT));
+    if (*list->open)
+      boxes_add(&all, box_break(f->arena, ""));
+  }
+  boxes_text(&all, list->close);
+  return boxes_end(&all, BOX_GROUP);
+}
+
+static Span expr_span(const void *v, size_t i) {
+  return ((AstExpr *const *)v)[i]->span;
+}
+static const Box *expr_item(Fmt *f, const void *v, size_t i) {
+  return fmt_expr(f, ((AstExpr *const *)v)[i]);
+}
+
+static bool literals(AstExpr *const *v, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const AstExpr *e = v[i]->kind == EXPR_UNARY ? v[i]->as.unary.x : v[i];
+    if (e->kind != EXPR_INT && e->kind != EXPR_FLOAT && e->kind != EXPR_STRING &&
+        e->kind != EXPR_BOOL)
+      return false;
+  }
+  return true;
+}
+
+const Box *fmt_exprs(Fmt *f, const char *open, AstExpr *const *v, size_t n, const char *close) {
+  FmtList list = {open, close, v, n, expr_span, expr_item, n > 8 && literals(v, n), false};
+  list.lone_comma = *open == '(' && n == 1;
+  return fmt_list(f, &list);
+}
+
+static Span arg_span(const void *v, size_t i) {
+  const AstArg *a = (const AstArg *)v + i;
+  return a->name ? span_join(a->name_span, a->value->span) : a->value->span;
+}
+
+static const Box *arg_item(Fmt *f, const void *v, size_t i) {
+  const AstArg *a = (const AstArg *)v + i;
+  if (!a->name)
+    return fmt_expr(f, a->value);
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, a->name);
+  boxes_text(&b, " = ");
+  boxes_add(&b, fmt_expr(f, a->value));
+  return boxes_end(&b, BOX_ROW);
+}
+
+const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close) {
+  FmtList list = {open, close, args->v, args->n, arg_span, arg_item, false, false};
+  return fmt_list(f, &list);
+}
+
+/* ---- types and declarations ---- */
+
+static Span extent_span(const void *v, size_t i) {
+  return ((const AstExtent *)v)[i].span;
+}
+
+static const Box *extent_item(Fmt *f, const void *v, size_t i) {
+  const AstExtent *x = (const AstExtent *)v + i;
+  Boxes b = boxes_new(f->arena);
+  if (x->is_static)
+    boxes_text(&b, "static ");
+  if (x->name && !x->is_static) {
+    boxes_text(&b, x->name);
+    boxes_text(&b, " = ");
+  }
+  boxes_add(&b, fmt_expr(f, x->value));
+  return boxes_end(&b, BOX_ROW);
+}
+
+static Span part_span(const void *v, size_t i) {
+  return ((AstType *const *)v)[i]->span;
+}
+static const Box *part_item(Fmt *f, const void *v, size_t i) {
+  return fmt_type(f, ((AstType *const *)v)[i]);
+}
+
+const Box *fmt_type(Fmt *f, const AstType *t) {
+  Boxes b = boxes_new(f->arena);
+  if (t->base.text)
+    boxes_text(&b, t->base.text);
+  FmtList parts = {"(", ")", t->parts, t->nparts, part_span, part_item, false, false};
+  FmtList extents = {"[", "]", t->extents, t->nextents, extent_span, extent_item, false, false};
+  if (t->nparts)
+    boxes_add(&b, fmt_list(f, &parts));
+  if (t->has_extents)
+    boxes_add(&b, fmt_list(f, &extents));
+  return boxes_end(&b, BOX_ROW);
+}
+
+static Span decl_span(const void *v, size_t i) {
+  return ((const AstDecl *)v)[i].span;
+}
+
+static const Box *decl_item(Fmt *f, const void *v, size_t i) {
+  const AstDecl *d = (const AstDecl *)v + i;
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, d->name.text);
+  bool barrier = d->type && !d->type->base.text && !d->type->nparts;
+  if (d->type) {
+    boxes_text(&b, barrier ? "" : d->is_inout ? ": inout " : ": ");
+    boxes_add(&b, fmt_type(f, d->type));
+  }
+  if (d->init) {
+    boxes_text(&b, " = ");
+    boxes_add(&b, fmt_expr(f, d->init));
+  }
+  return boxes_end(&b, BOX_ROW);
+}
+
+const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close) {
+  FmtList list = {open, close, d->v, d->n, decl_span, decl_item, false, false};
+  return fmt_list(f, &list);
+}
+
+static Span name_span(const void *v, size_t i) {
+  return ((const AstName *)v)[i].span;
+}
+static const Box *name_item(Fmt *f, const void *v, size_t i) {
+  const char *s = ((const AstName *)v)[i].text;
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, s);
+  return boxes_end(&b, BOX_ROW);
+}
+
+const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
+  FmtList list = {"", "", v, n, name_span, name_item, false, false};
+  return fmt_list(f, &list);
+}
+
+/* ---- operators ---- */
+
+/* An operator between two operands; the line may break behind it. */
+static void operator_box(Fmt *f, Boxes *b, const char *op, bool tight) {
+  if (!tight)
+    boxes_text(b, " ");
+  boxes_text(b, op);
+  boxes_add(b, box_break(f->arena, tight ? "" : " "));
+}
+
+/* x op y op z, all of one precedence, break together. */
+static void chain(Fmt *f, const AstExpr *e, Boxes *b) {
+  const AstExpr *x = e->as.binary.x, *y = e->as.binary.y;
+  AstOp op = e->as.binary.op;
+  bool same = x->kind == EXPR_BINARY && !x->paren && op != AST_POW &&
+              precedence[x->as.binary.op] == precedence[op];
+  if (same)
+    chain(f, x, b);
+  else
+    boxes_add(b, fmt_expr(f, x));
+  bool word = op == AST_AND || op == AST_OR;
+  bool tight =
+      e->as.binary.op_span.begin == x->span.end && e->as.binary.op_span.end == y->span.begin;
+  operator_box(f, b, ast_op_text(op), tight && !word);
+  boxes_add(b, fmt_expr(f, y));
+}
+
+static void compare(Fmt *f, const AstExpr *e, Boxes *b) {
+  boxes_add(b, fmt_expr(f, e->as.compare.x[0]));
+  for (size_t i = 0; i < e->as.compare.n; i++) {
+    operator_box(f, b, ast_op_text(e->as.compare.ops[i]), false);
+    boxes_add(b, fmt_expr(f, e->as.compare.x[i + 1]));
+  }
+}
+
+static const Box *operators(Fmt *f, const AstExpr *e) {
+  Boxes b = boxes_new(f->arena), group = boxes_new(f->arena);
+  if (e->kind == EXPR_BINARY)
+    chain(f, e, &b);
+  else
+    compare(f, e, &b);
+  boxes_add(&group, boxes_end(&b, BOX_INDENT));
+  return boxes_end(&group, BOX_GROUP);
+}
+
+static const Box *conditional(Fmt *f, const AstExpr *e) {
+  Boxes b = boxes_new(f->arena), group = boxes_new(f->arena);
+  boxes_add(&b, fmt_expr(f, e->as.cond.then));
+  boxes_text(&b, " if ");
+  boxes_add(&b, fmt_expr(f, e->as.cond.cond));
+  boxes_text(&b, " else");
+  boxes_add(&b, box_break(f->arena, " "));
+  boxes_add(&b, fmt_expr(f, e->as.cond.other));
+  boxes_add(&group, boxes_end(&b, BOX_INDENT));
+  return boxes_end(&group, BOX_GROUP);
+}
+
+/* ---- indices ---- */
+
+static Span axis_span(const void *v, size_t i) {
+  return ((const AstAxis *)v)[i].span;
+}
+
+static const Box *axis_item(Fmt *f, const void *v, size_t i) {
+  const AstAxis *x = (const AstAxis *)v + i;
+  Boxes b = boxes_new(f->arena);
+  if (x->kind == AXIS_NONE)
+    boxes_text(&b, "None");
+  if (x->start)
+    boxes_add(&b, fmt_expr(f, x->start));
+  if (x->kind == AXIS_SLICE || x->kind == AXIS_WIDTH)
+    boxes_text(&b, x->kind == AXIS_WIDTH ? ":+" : ":");
+  if (x->stop)
+    boxes_add(&b, fmt_expr(f, x->stop));
+  if (x->step) {
+    boxes_text(&b, ":");
+    boxes_add(&b, fmt_expr(f, x->step));
+  }
+  return boxes_end(&b, BOX_ROW);
+}
+
+static const Box *index_box(Fmt *f, const AstExpr *e) {
+  FmtList list = {"[", "]", e->as.index.axes, e->as.index.n, axis_span, axis_item, false, false};
+  Boxes b = boxes_new(f->arena);
+  boxes_add(&b, fmt_expr(f, e->as.index.base));
+  boxes_add(&b, fmt_list(f, &list));
+  return boxes_end(&b, BOX_ROW);
+}
+
+/* ---- the rest ---- */
+
+static const Box *two(Fmt *f, const Box *x, const Box *y) {
+  Boxes b = boxes_new(f->arena);
+  boxes_add(&b, x);
+  boxes_add(&b, y);
+  return boxes_end(&b, BOX_ROW);
+}
+
+static const Box *worded(Fmt *f, const char *word, const AstExpr *e) {
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, word);
+  boxes_add(&b, fmt_expr(f, e));
+  return boxes_end(&b, BOX_ROW);
+}
+
+static const Box *member(Fmt *f, const AstExpr *e) {
+  Boxes b = boxes_new(f->arena);
+  boxes_add(&b, fmt_expr(f, e->as.attr.base));
+  boxes_text(&b, ".");
+  boxes_text(&b, e->as.attr.name.text);
+  return boxes_end(&b, BOX_ROW);
+}
+
+static const Box *lambda(Fmt *f, const AstExpr *e) {
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, "(");
+  boxes_add(&b, fmt_names(f, e->as.lambda.params, e->as.lambda.n));
+  boxes_text(&b, ") -> ");
+  boxes_add(&b, fmt_expr(f, e->as.lambda.body));
+  return boxes_end(&b, BOX_ROW);
+}
+
+/* A literal or name as the author wrote it, without parentheses around it. */
+static const Box *leaf(Fmt *f, const AstExpr *e) {
+  const Token *t = fmt_token(f, e->span.begin);
+  while (t->kind == T_LPAREN)
+    t++;
+  return fmt_source(f, t->begin, t->end);
+}
+
+static const Box *bare(Fmt *f, const AstExpr *e) {
+  switch (e->kind) {
+  case EXPR_UNARY:
+    return worded(f, e->as.unary.op == AST_NOT ? "not " : ast_op_text(e->as.unary.op),
+                  e->as.unary.x);
+  case EXPR_BINARY:
+  case EXPR_COMPARE:
+    return operators(f, e);
+  case EXPR_COND:
+    return conditional(f, e);
+  case EXPR_CALL: {
+    const Box *fn = fmt_expr(f, e->as.call.fn);
+    return two(f, fn, fmt_args(f, "(", &e->as.call.args, ")"));
+  }
+  case EXPR_SPECIALIZE: {
+    const Box *fn = fmt_expr(f, e->as.call.fn);
+    return two(f, fn, fmt_args(f, "[", &e->as.call.args, "]"));
+  }
+  case EXPR_INDEX:
+    return index_box(f, e);
+  case EXPR_ATTR:
+    return member(f, e);
+  case EXPR_TUPLE:
+    return fmt_exprs(f, e->paren ? "(" : "", e->as.list.v, e->as.list.n, e->paren ? ")" : "");
+  case EXPR_LIST:
+    return fmt_exprs(f, "[", e->as.list.v, e->as.list.n, "]");
+  case EXPR_LAMBDA:
+    return lambda(f, e);
+  case EXPR_BENCH:
+    return worded(f, "bench ", e->as.run);
+  case EXPR_CHECK:
+    return worded(f, "check ", e->as.run);
+  default:
+    return leaf(f, e);
+  }
+}
+
+const Box *fmt_expr(Fmt *f, const AstExpr *e) {
+  if (!e->paren || e->kind == EXPR_TUPLE)
+    return bare(f, e);
+  Boxes b = boxes_new(f->arena);
+  boxes_text(&b, "(");
+  boxes_add(&b, bare(f, e));
+  boxes_text(&b, ")");
+  return boxes_end(&b, BOX_ROW);
+}

@@ -1,0 +1,156 @@
+/* layout.c: chooses line breaks.
+ *
+ * In: boxes. Out: text in which a group stands on one line where that fits the width. Works off an
+ * explicit stack, looks at most a line's width ahead, so it is linear and takes any depth.
+ * Tests: tests/unit/check_parser.c.
+ */
+#include "layout.h"
+
+#include <string.h>
+
+Boxes boxes_new(Arena *a) {
+  return (Boxes){.arena = a};
+}
+
+void boxes_add(Boxes *b, const Box *box) {
+  if (box)
+    VEC_PUSH(b->arena, &b->v, box);
+}
+
+static Box *make(Arena *a, BoxKind kind, const char *s, size_t n) {
+  Box *b = ARENA_NEW(a, Box);
+  b->kind = kind;
+  b->s = s;
+  b->n = n;
+  b->broken = kind == BOX_NEWLINE || kind == BOX_EMPTY || kind == BOX_COMMENT;
+  return b;
+}
+
+const Box *box_text(Arena *a, const char *s, size_t n) {
+  return make(a, BOX_TEXT, s, n);
+}
+const Box *box_break(Arena *a, const char *flat) {
+  return make(a, BOX_BREAK, flat, strlen(flat));
+}
+const Box *box_line(Arena *a, BoxKind kind) {
+  return make(a, kind, "", 0);
+}
+const Box *box_comment(Arena *a, const char *s, size_t n) {
+  return make(a, BOX_COMMENT, s, n);
+}
+
+void boxes_text(Boxes *b, const char *s) {
+  boxes_add(b, box_text(b->arena, s, strlen(s)));
+}
+
+const Box *boxes_end(Boxes *b, BoxKind kind) {
+  Box *box = make(b->arena, kind, "", b->v.n);
+  box->parts = b->v.v;
+  for (size_t i = 0; i < b->v.n; i++)
+    box->broken |= b->v.v[i]->broken;
+  return box;
+}
+
+/* One box still to be printed. */
+typedef struct Item {
+  const Box *box;
+  size_t indent;
+  bool flat;
+} Item;
+
+typedef struct Printer {
+  Arena *arena;
+  Str *out;
+  size_t width, column, pending; /* pending: spaces owed before the next text */
+  VEC(Item) stack;
+  VEC(Item) ahead; /* what fits() still has to measure */
+} Printer;
+
+/* Whether `item`, and what follows it up to the next line break there may be, fits on the line.
+ * Below `ahead`, the printer's stack is read. */
+static bool fits(Printer *p, Item item) {
+  size_t rest = p->stack.n, used = p->column + p->pending;
+  p->ahead.n = 0;
+  VEC_PUSH(p->arena, &p->ahead, item);
+  while (used <= p->width) {
+    if (p->ahead.n == 0) {
+      if (rest == 0)
+        return true;
+      VEC_PUSH(p->arena, &p->ahead, p->stack.v[--rest]);
+    }
+    Item it = p->ahead.v[--p->ahead.n];
+    const Box *b = it.box;
+    bool flat = it.flat && !b->broken;
+    if (b->kind == BOX_TEXT)
+      used += str_width(b->s, b->n);
+    else if (b->kind == BOX_COMMENT || b->kind == BOX_NEWLINE || b->kind == BOX_EMPTY)
+      return true;
+    else if (b->kind == BOX_BREAK && !flat)
+      return true;
+    else if (b->kind == BOX_BREAK)
+      used += b->n;
+    else
+      for (size_t i = b->n; i > 0; i--)
+        VEC_PUSH(p->arena, &p->ahead, ((Item){b->parts[i - 1], 0, flat}));
+  }
+  return false;
+}
+
+static void put(Printer *p, const char *s, size_t n) {
+  if (n == 0)
+    return;
+  str_pad(p->out, ' ', p->pending);
+  p->column += p->pending + str_width(s, n);
+  p->pending = 0;
+  str_addn(p->out, s, n);
+}
+
+static void newline(Printer *p, size_t indent) {
+  str_addc(p->out, '\n');
+  p->column = 0;
+  p->pending = indent;
+}
+
+static void push_parts(Printer *p, const Box *b, size_t indent, bool flat) {
+  for (size_t i = b->n; i > 0; i--)
+    VEC_PUSH(p->arena, &p->stack, ((Item){b->parts[i - 1], indent, flat}));
+}
+
+static void step(Printer *p, Item it) {
+  const Box *b = it.box;
+  switch (b->kind) {
+  case BOX_TEXT:
+    put(p, b->s, b->n);
+    break;
+  case BOX_COMMENT:
+    put(p, "  ", 2);
+    put(p, b->s, b->n);
+    break;
+  case BOX_BREAK:
+    if (it.flat)
+      put(p, b->s, b->n);
+    else
+      newline(p, it.indent);
+    break;
+  case BOX_EMPTY:
+    str_addc(p->out, '\n');
+    newline(p, it.indent);
+    break;
+  case BOX_NEWLINE:
+    newline(p, it.indent);
+    break;
+  case BOX_GROUP:
+    push_parts(p, b, it.indent, !b->broken && (it.flat || fits(p, (Item){b, 0, true})));
+    break;
+  default:
+    push_parts(p, b, it.indent + (b->kind == BOX_INDENT ? 2 : 0), it.flat);
+    break;
+  }
+}
+
+void box_print(Arena *scratch, const Box *box, size_t width, Str *out) {
+  Printer p = {.arena = scratch, .out = out, .width = width};
+  VEC_PUSH(scratch, &p.stack, ((Item){box, 0, false}));
+  while (p.stack.n > 0)
+    step(&p, p.stack.v[--p.stack.n]);
+}
