@@ -25,7 +25,7 @@ void tensor_set(Tensor *t, const int64_t *index, Scalar x) {
   scalar_store(scalar_convert(x, t->dtype), tensor_address(t) + at * (int64_t)dtype_size(t->dtype));
 }
 
-/* Runs -------------------------------------------------------------------------------------- */
+/* Runs ------------------------------------------------------------------------------------- */
 
 /* Can axes a and a+1 of every operand be walked as one? */
 static bool mergeable(const TensorRuns *r, int a) {
@@ -92,7 +92,7 @@ void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p) {
   }
 }
 
-/* Copies ------------------------------------------------------------------------------------ */
+/* Copies ----------------------------------------------------------------------------------- */
 
 #define MOVE_CASE(size, T)                                                                         \
   case size:                                                                                       \
@@ -188,7 +188,7 @@ void tensor_fill(Tensor *t, Scalar x) {
   }
 }
 
-/* Patterns ---------------------------------------------------------------------------------- */
+/* Patterns --------------------------------------------------------------------------------- */
 
 /* Elements of a, a + step, … before b. */
 static bool arange_count(Scalar a, Scalar b, Scalar step, int64_t *n) {

@@ -14,7 +14,7 @@
 
 enum { MAX_DIGITS = 17, PRECISION = 8 };
 
-/* Decimal numbers --------------------------------------------------------------------------- */
+/* Decimal numbers -------------------------------------------------------------------------- */
 
 /* 0.d[0]d[1]… * 10^point; n digits, none trailing zero except a lone "0". */
 typedef struct Decimal {
@@ -78,7 +78,7 @@ static void cut(double x, int fraction, Decimal *d) {
   d->point = up ? 1 - fraction : 1;
 }
 
-/* The format of a tensor -------------------------------------------------------------------- */
+/* The format of a tensor ------------------------------------------------------------------- */
 
 typedef struct Format {
   DType type;
@@ -178,7 +178,7 @@ static void add_element(const Format *f, Scalar x, Str *out) {
   }
 }
 
-/* Shown elements ---------------------------------------------------------------------------- */
+/* Shown elements --------------------------------------------------------------------------- */
 
 typedef struct Printer {
   const Tensor *t;
@@ -258,7 +258,7 @@ static void choose_format(Printer *p) {
   f->width = number;
 }
 
-/* Layout ------------------------------------------------------------------------------------ */
+/* Layout ----------------------------------------------------------------------------------- */
 
 static void add_last_axis(Printer *p, int64_t *index) {
   int axis = p->t->rank - 1;

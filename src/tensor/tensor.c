@@ -165,6 +165,10 @@ const void *tensor_data(const Tensor *t) {
   return tensor_address(t);
 }
 
+const void *tensor_storage_data(const Tensor *t) {
+  return storage_host(t->storage);
+}
+
 void *tensor_data_write(Tensor *t) {
   storage_host_wrote(t->storage);
   return tensor_address(t);

@@ -26,7 +26,7 @@ typedef struct Tensor {
   size_t refs; /* not atomic: a tensor belongs to the thread of its session */
 } Tensor;
 
-/* Storage ------------------------------------------------------------------------------------ */
+/* Storage ---------------------------------------------------------------------------------- */
 
 /* What the owner of a device copy offers. `handle` is the owner's. */
 typedef struct StorageDevice {
@@ -52,7 +52,7 @@ void storage_device_synced(Storage *s);
 /* Drops the device copy; the data is lost where the host copy is stale. */
 void storage_drop_device(Storage *s);
 
-/* Making and sharing ------------------------------------------------------------------------- */
+/* Making and sharing ----------------------------------------------------------------------- */
 
 typedef enum TensorFill { TENSOR_UNSET, TENSOR_ZERO } TensorFill;
 
@@ -70,6 +70,8 @@ int64_t tensor_count(const Tensor *t);
 bool tensor_to_host(const Tensor *t, Str *why);
 /* First element. Reading: the host copy must be valid. */
 const void *tensor_data(const Tensor *t);
+/* First byte of its whole storage (storage_bytes long), for copies to a device. */
+const void *tensor_storage_data(const Tensor *t);
 /* As tensor_data, for writing: any device copy is stale from now on. */
 void *tensor_data_write(Tensor *t);
 bool tensor_is_contiguous(const Tensor *t);
@@ -80,7 +82,7 @@ bool tensor_overlaps(const Tensor *a, const Tensor *b);
 void tensor_add_type(const Tensor *t, Str *out);
 void tensor_add_shape(int rank, const int64_t *extent, Str *out); /* "[3, 4]" */
 
-/* Views: new references to the same storage, or NULL with words added to why ------------------ */
+/* Views: new references to the same storage, or NULL with words added to why --------------- */
 
 typedef enum TensorIndexKind { TIX_INT, TIX_SLICE, TIX_NEW } TensorIndexKind;
 
@@ -105,7 +107,7 @@ Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *wh
 /* t itself (retained) where it is contiguous, else a copy. */
 Tensor *tensor_contiguous(Tensor *t, Str *why);
 
-/* Elements ------------------------------------------------------------------------------------ */
+/* Elements --------------------------------------------------------------------------------- */
 
 /* index: rank numbers, each inside its axis (the caller checked). */
 Scalar tensor_get(const Tensor *t, const int64_t *index);
@@ -136,7 +138,7 @@ void tensor_runs_init(TensorRuns *r, const Tensor *const *operands, int n);
 /* Pointers to the first elements of run i, 0 <= i < runs. */
 void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p);
 
-/* Random numbers ------------------------------------------------------------------------------ */
+/* Random numbers --------------------------------------------------------------------------- */
 
 /* Philox 4x32-10. The key is the seed; the counter of a block of four 32-bit words is {block
  * number, draw number} (64 bits each), draws counted from the seed, one a call. With w a word,
@@ -158,7 +160,7 @@ void tensor_rand(Tensor *t, TensorRandom *random);
 void tensor_randn(Tensor *t, TensorRandom *random);
 void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random);
 
-/* Comparing ----------------------------------------------------------------------------------- */
+/* Comparing -------------------------------------------------------------------------------- */
 
 typedef struct TensorDiff {
   double max_abs, max_rel;        /* rel: |a-b| / |b|; NaN against a number counts as infinite */
@@ -176,7 +178,7 @@ bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why)
 bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
                      TensorDiff *worst, Str *why);
 
-/* Text ---------------------------------------------------------------------------------------- */
+/* Text ------------------------------------------------------------------------------------- */
 
 typedef struct TensorPrint {
   size_t width;  /* columns of a line; 0: 80 */

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Slices ------------------------------------------------------------------------------------ */
+/* Slices ----------------------------------------------------------------------------------- */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
   return x < low ? low : x > high ? high : x;
@@ -103,7 +103,7 @@ Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why)
   return v;
 }
 
-/* Permutations ------------------------------------------------------------------------------ */
+/* Permutations ----------------------------------------------------------------------------- */
 
 static bool check_axes(const Tensor *t, const int *axes, int n, int *out, Str *why) {
   bool seen[TENSOR_MAX_RANK] = {false};
@@ -148,7 +148,7 @@ Tensor *tensor_swap_last(const Tensor *t, Str *why) {
   return tensor_permute(t, order, t->rank, why);
 }
 
-/* Broadcasting ------------------------------------------------------------------------------ */
+/* Broadcasting ----------------------------------------------------------------------------- */
 
 bool tensor_broadcast_shape(const Tensor *a, const Tensor *b, int *rank, int64_t *extent,
                             Str *why) {
@@ -193,7 +193,7 @@ Tensor *tensor_broadcast(const Tensor *t, int rank, const int64_t *extent, Str *
   return NULL;
 }
 
-/* Reshaping --------------------------------------------------------------------------------- */
+/* Reshaping -------------------------------------------------------------------------------- */
 
 /* Fills in an extent of -1; false if the counts cannot agree. */
 static bool resolve(const Tensor *t, int rank, const int64_t *extent, int64_t *out, Str *why) {

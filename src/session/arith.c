@@ -1,0 +1,475 @@
+/* arith.c: elementwise operations on host values.
+ *
+ * In: values and a row of ops.def. Out: a scalar or a new tensor. Typing is sema's (typing.c of
+ * src/sema), arithmetic is the strips of src/ops: the same functions that the evaluator runs, so a
+ * host expression and a kernel agree bit for bit. Here is only what lies between: broadcasting,
+ * conversion to the operands' type in small pieces, and the pieces over the thread pool. Tests:
+ * tests/lang/arith_*.tile, tests/unit/check_session.c.
+ */
+#include "impl.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { PIECE = 1024, PARALLEL_FROM = 1 << 16, PIECES_A_TASK = 16 };
+
+/* Typing ----------------------------------------------------------------------------------- */
+
+SemaNum arith_number(Value v) {
+  SemaNum n = {.dtype = DT_NONE};
+  if (v.kind == VAL_TENSOR) {
+    n.dtype = v.as.tensor->dtype;
+    n.array = true;
+    return n;
+  }
+  n.value = val_to_scalar(v);
+  n.dtype = n.value.type;
+  n.untyped = v.typed == DT_NONE && v.kind != VAL_BOOL;
+  n.constant = v.literal || v.big; /* language.md: a literal that does not fit is an error */
+  if (n.untyped && n.dtype == DT_U64)
+    n.dtype = DT_I64; /* an int; its value says that it is large */
+  return n;
+}
+
+static bool is_operand(Value v) {
+  return val_is_scalar(v) || v.kind == VAL_TENSOR;
+}
+
+static _Noreturn void bad_rule(Session *s, const SemaRule *rule, Span span) {
+  fail_hint(s, rule->code, span, rule->hint, "%s", rule->error);
+}
+
+static _Noreturn void bad_operand(Session *s, const char *name, Value v, Span span) {
+  const char *hint = v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL;
+  fail_hint(s, E0801, span, hint, "%s does not take %s", name, val_describe(s, v));
+}
+
+/* Scalars ---------------------------------------------------------------------------------- */
+
+static void check_fit(Session *s, Value v, DType t, Span span) {
+  if (v.kind == VAL_TENSOR || v.typed != DT_NONE || v.kind == VAL_BOOL)
+    return;
+  if (v.kind == VAL_FLOAT && !v.literal)
+    return; /* what is known only at run time converts, as in a store */
+  if (!sema_fits(val_to_scalar(v), t)) {
+    Str text = session_str(s);
+    scalar_print(val_to_scalar(v), &text);
+    fail(s, E0811, span, "%s does not fit in %s", str_text(&text), dtype_name(t));
+  }
+}
+
+Scalar arith_fit(Session *s, Value v, DType t, Span span) {
+  if (!val_is_scalar(v))
+    fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
+         dtype_name(t));
+  if (v.kind == VAL_FLOAT && dtype_is_int(t))
+    fail_hint(s, E0811, span, arena_printf(s->line, "%s(x) truncates", dtype_name(t)),
+              "a float does not become %s by itself", dtype_name(t));
+  if ((v.kind == VAL_BOOL) != (t == DT_BOOL))
+    fail(s, E0811, span, "%s does not become %s by itself", val_describe(s, v), dtype_name(t));
+  check_fit(s, v, t, span);
+  return scalar_convert(val_to_scalar(v), t);
+}
+
+Scalar arith_store(Session *s, Value v, DType t, Span span) {
+  check_fit(s, v, t, span);
+  return scalar_convert(val_to_scalar(v), t);
+}
+
+Value arith_convert(Session *s, Value v, DType t, Span span) {
+  if (v.kind == VAL_TENSOR) {
+    if (v.as.tensor->dtype == t)
+      return v;
+    Str why = session_str(s);
+    Tensor *x = value_tensor(s, v, span, "what is converted");
+    return value_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+  }
+  if (!val_is_scalar(v))
+    fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
+         dtype_name(t));
+  check_fit(s, v, t, span);
+  return val_scalar(scalar_convert(val_to_scalar(v), t), true);
+}
+
+Value arith_cast(Session *s, Value v, DType t, Span span) {
+  if (v.kind == VAL_TENSOR) {
+    Str why = session_str(s);
+    Tensor *x = value_tensor(s, v, span, "what is converted");
+    return value_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+  }
+  if (!val_is_scalar(v))
+    bad_operand(s, dtype_name(t), v, span);
+  return val_scalar(scalar_convert(val_to_scalar(v), t), v.typed != DT_NONE);
+}
+
+static _Noreturn void zero_division(Session *s, Span span) {
+  fail(s, E0401, span, "integer division by zero");
+}
+
+static Value apply_scalars(Session *s, const Operation *o, const SemaRule *rule, const Value *v,
+                           int n) {
+  Scalar x[3], out = {DT_I64, {.i = 0}};
+  bool literal = true;
+  for (int i = 0; i < n; i++) {
+    DType to = o->op == OP_SELECT && i == 0 ? DT_BOOL : i == 0 ? rule->left : rule->right;
+    check_fit(s, v[i], to, o->where ? o->where[i] : o->span);
+    x[i] = scalar_convert(val_to_scalar(v[i]), to);
+    literal &= v[i].literal;
+  }
+  if (!op_eval(rule->op, rule->dtype, x, n, &out))
+    zero_division(s, o->span);
+  Value result = val_scalar(out, !rule->untyped && rule->dtype != DT_BOOL);
+  result.literal = literal;
+  return result;
+}
+
+/* Tensors ---------------------------------------------------------------------------------- */
+
+/* One operand, read in pieces of compute form of type `to`. */
+typedef struct Source {
+  DType from, to;
+  bool scalar;
+  _Alignas(64) char constant[PIECE * 8]; /* of a scalar: filled once */
+} Source;
+
+typedef struct Job {
+  TensorRuns runs; /* operand 0 is the result */
+  Source source[3];
+  int slot[3]; /* of the runs, or -1: a scalar */
+  int n;
+  OpStrip strip;
+  DType result;
+  char *out;     /* writable base of the result */
+  size_t pieces; /* of a run */
+  atomic_bool fault;
+} Job;
+
+static void gather(char *to, const char *from, ptrdiff_t step, size_t n, size_t size) {
+  switch (size) {
+  case 1:
+    for (size_t i = 0; i < n; i++, from += step)
+      to[i] = *from;
+    break;
+  case 2:
+    for (size_t i = 0; i < n; i++, from += step)
+      memcpy(to + 2 * i, from, 2);
+    break;
+  case 4:
+    for (size_t i = 0; i < n; i++, from += step)
+      memcpy(to + 4 * i, from, 4);
+    break;
+  default:
+    for (size_t i = 0; i < n; i++, from += step)
+      memcpy(to + 8 * i, from, 8);
+    break;
+  }
+}
+
+/* n elements in compute form: where they lie already so, in place; else in buf. */
+static const void *load(const Source *src, const char *p, ptrdiff_t step, size_t n, char *buf) {
+  _Alignas(64) char stored[PIECE * 8], converted[PIECE * 8];
+  size_t size = dtype_size(src->from);
+  if (src->scalar)
+    return src->constant;
+  if (step != (ptrdiff_t)size) {
+    gather(stored, p, step, n, size);
+    p = stored;
+  }
+  if (src->from != src->to) {
+    dtype_convert(src->from, p, src->to, converted, n);
+    p = converted;
+  }
+  if (dtype_compute(src->to) != src->to) {
+    dtype_unpack(src->to, p, buf, n);
+    return buf;
+  }
+  if (p != stored && p != converted)
+    return p;
+  memcpy(buf, p, n * dtype_size(src->to));
+  return buf;
+}
+
+static void run_piece(Job *j, size_t i) {
+  _Alignas(64) char buf[3][PIECE * 8], result[PIECE * 8];
+  size_t run = i / j->pieces, first = i % j->pieces * PIECE;
+  size_t n = (size_t)j->runs.length - first;
+  n = n < PIECE ? n : PIECE;
+  const char *p[TENSOR_MAX_OPERANDS];
+  const void *src[3];
+  tensor_runs_at(&j->runs, (int64_t)run, p);
+  for (int k = 0; k < j->n; k++) {
+    int at = j->slot[k];
+    ptrdiff_t step = at < 0 ? 0 : j->runs.step[at];
+    src[k] = load(&j->source[k], at < 0 ? NULL : p[at] + (ptrdiff_t)first * step, step, n, buf[k]);
+  }
+  char *out = j->out + (p[0] - j->runs.base[0]) + first * dtype_size(j->result);
+  bool direct = dtype_compute(j->result) == j->result;
+  if (j->strip(n, direct ? (void *)out : (void *)result, src) < n)
+    atomic_store(&j->fault, true);
+  if (!direct)
+    dtype_pack(j->result, result, out, n);
+}
+
+static void run_pieces(void *ctx, size_t lo, size_t hi) {
+  for (size_t i = lo; i < hi; i++)
+    run_piece(ctx, i);
+}
+
+typedef struct Split {
+  void (*fn)(void *ctx, size_t lo, size_t hi);
+  void *ctx;
+  size_t n, piece;
+} Split;
+
+static void run_split(void *ctx, size_t i, int worker) {
+  (void)worker;
+  Split *s = ctx;
+  size_t lo = i * s->piece, hi = lo + s->piece < s->n ? lo + s->piece : s->n;
+  s->fn(s->ctx, lo, hi);
+}
+
+void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, size_t lo, size_t hi),
+                    void *ctx) {
+  Split split = {fn, ctx, n, piece};
+  if (n > piece)
+    pool_run(session_pool(s), (n + piece - 1) / piece, run_split, &split);
+  else if (n > 0)
+    fn(ctx, 0, n);
+}
+
+static void fill_constant(Source *src, Value v) {
+  Scalar x = scalar_convert(val_to_scalar(v), src->to);
+  char stored[8], compute[8];
+  scalar_store(x, stored);
+  size_t size = dtype_compute_size(src->to);
+  dtype_unpack(src->to, stored, compute, 1);
+  for (size_t i = 0; i < PIECE; i++)
+    memcpy(src->constant + i * size, compute, size);
+}
+
+/* The common shape of the tensors among the operands; fails where there is none. */
+static void common_shape(Session *s, const Operation *o, const Value *v, int n, int *rank,
+                         int64_t *extent) {
+  const Tensor *first = NULL;
+  Tensor so_far = {.rank = 0};
+  Str why = session_str(s);
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind != VAL_TENSOR)
+      continue;
+    const Tensor *t = v[i].as.tensor;
+    if (!first) {
+      first = t;
+      so_far = *t;
+    } else if (tensor_broadcast_shape(&so_far, t, rank, extent, &why)) {
+      so_far.rank = *rank;
+      memcpy(so_far.extent, extent, sizeof so_far.extent);
+    } else {
+      fail(s, E0802, o->span, "operands of %s: %s", o->name, str_text(&why));
+    }
+  }
+  *rank = so_far.rank;
+  memcpy(extent, so_far.extent, sizeof so_far.extent);
+}
+
+static void set_sources(Session *s, Job *j, const Operation *o, const SemaRule *rule, Value *v,
+                        Tensor *out) {
+  const Tensor *operands[TENSOR_MAX_OPERANDS] = {out};
+  int used = 1;
+  Str why = session_str(s);
+  for (int i = 0; i < j->n; i++) {
+    Source *src = &j->source[i];
+    Span span = o->where ? o->where[i] : o->span;
+    src->to = o->op == OP_SELECT && i == 0 ? DT_BOOL : i == 0 ? rule->left : rule->right;
+    src->scalar = v[i].kind != VAL_TENSOR;
+    if (src->scalar) {
+      check_fit(s, v[i], src->to, span);
+      fill_constant(src, v[i]);
+      j->slot[i] = -1;
+      continue;
+    }
+    Tensor *t = value_tensor(s, v[i], span, "the operand");
+    src->from = t->dtype;
+    Tensor *view = tensor_broadcast(t, out->rank, out->extent, &why);
+    operands[used] = value_new_tensor(s, view, &why, span).as.tensor;
+    j->slot[i] = used++;
+  }
+  tensor_runs_init(&j->runs, operands, used);
+}
+
+static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule, Value *v, int n) {
+  int rank = 0;
+  int64_t extent[TENSOR_MAX_RANK] = {0};
+  Str why = session_str(s);
+  common_shape(s, o, v, n, &rank, extent);
+  Value result =
+      value_new_tensor(s, tensor_new(rule->dtype, rank, extent, TENSOR_UNSET, &why), &why, o->span);
+  Tensor *out = result.as.tensor;
+  Job *j = arena_alloc(session_scratch(s), sizeof *j);
+  j->n = n;
+  j->result = rule->dtype;
+  bool shift = rule->op == OP_SHL || rule->op == OP_SHR;
+  j->strip = op_strip(rule->op, rule->op == OP_SELECT ? rule->right : rule->left,
+                      shift ? rule->right : rule->dtype);
+  if (!j->strip)
+    fail(s, E0801, o->span, "%s does not take %s", o->name, dtype_name(rule->left));
+  set_sources(s, j, o, rule, v, out);
+  if (tensor_count(out) == 0)
+    return result;
+  j->out = tensor_data_write(out);
+  j->pieces = ((size_t)j->runs.length + PIECE - 1) / PIECE;
+  size_t total = j->pieces * (size_t)j->runs.runs;
+  bool large = tensor_count(out) >= PARALLEL_FROM;
+  arith_parallel(s, total, large ? (total + 4 * PIECES_A_TASK) / (4 * PIECES_A_TASK) : total,
+                 run_pieces, j);
+  if (atomic_load(&j->fault))
+    zero_division(s, o->span);
+  return result;
+}
+
+/* A RULE_FLOAT operation whose only operands are untyped ints computes in f64. */
+static Value apply_rule(Session *s, const Operation *o, const SemaRule *rule, Value *v, int n) {
+  if (rule->op == OP_NONE)
+    return v[0]; /* unary + */
+  Operation used = *o;
+  used.op = rule->op;
+  for (int i = 0; i < n; i++)
+    if (v[i].kind == VAL_TENSOR)
+      return apply_tensors(s, &used, rule, v, n);
+  return apply_scalars(s, &used, rule, v, n);
+}
+
+Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
+  SemaNum x[3];
+  SemaRule rule;
+  for (int i = 0; i < n; i++) {
+    if (!is_operand(v[i]))
+      bad_operand(s, o->name, v[i], o->where ? o->where[i] : o->span);
+    x[i] = arith_number(v[i]);
+  }
+  if (!sema_apply(session_scratch(s), SEMA_HOST, o->op, x, n, &rule))
+    bad_rule(s, &rule, o->span);
+  return apply_rule(s, o, &rule, v, n);
+}
+
+/* Operators -------------------------------------------------------------------------------- */
+
+static Value join(Session *s, Value x, Value y) {
+  Value out;
+  if (x.kind == VAL_STRING) {
+    Str text = session_str(s);
+    str_addn(&text, val_text(x), x.as.obj->as.string.n);
+    str_addn(&text, val_text(y), y.as.obj->as.string.n);
+    return val_string(s, str_text(&text), text.n);
+  }
+  out = x.kind == VAL_LIST ? val_list(s, NULL, 0) : val_tuple(s, NULL, 0);
+  const Object *both[] = {x.as.obj, y.as.obj};
+  for (int k = 0; k < 2; k++)
+    for (size_t i = 0; i < both[k]->as.list.n; i++)
+      val_push(s, out.as.obj, both[k]->as.list.v[i]);
+  return out;
+}
+
+Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
+  const char *name = ast_op_text(op);
+  if (op == AST_ADD && x.kind == y.kind && (x.kind == VAL_STRING || val_is_sequence(x)))
+    return join(s, x, y);
+  if (op == AST_MATMUL)
+    return product(s, x, y, span, where);
+  if (!is_operand(x))
+    bad_operand(s, name, x, where[0]);
+  if (!is_operand(y))
+    bad_operand(s, name, y, where[1]);
+  SemaRule rule;
+  if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule))
+    bad_rule(s, &rule, span);
+  Value v[] = {x, y};
+  return apply_rule(s, &(Operation){OP_NONE, name, span, where}, &rule, v, 2);
+}
+
+Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where) {
+  if (!is_operand(x))
+    bad_operand(s, ast_op_text(op), x, where);
+  SemaRule rule;
+  if (!sema_unary(session_scratch(s), SEMA_HOST, op, arith_number(x), &rule))
+    bad_rule(s, &rule, span);
+  return apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, &where}, &rule, &x, 1);
+}
+
+/* Comparisons ------------------------------------------------------------------------------ */
+
+static int order_strings(Value x, Value y) {
+  size_t m = x.as.obj->as.string.n, n = y.as.obj->as.string.n;
+  int c = memcmp(val_text(x), val_text(y), m < n ? m : n);
+  return c ? c : (m > n) - (m < n);
+}
+
+static bool holds(AstOp op, int order) {
+  switch (op) {
+  case AST_EQ:
+    return order == 0;
+  case AST_NE:
+    return order != 0;
+  case AST_LT:
+    return order < 0;
+  case AST_LE:
+    return order <= 0;
+  case AST_GT:
+    return order > 0;
+  default:
+    return order >= 0;
+  }
+}
+
+/* Lists and tuples compare whole: the first elements that differ decide. */
+static bool compare_sequences(Session *s, AstOp op, Value x, Value y, Span span,
+                              const Span *where) {
+  const Object *a = x.as.obj, *b = y.as.obj;
+  size_t m = a->as.list.n, n = b->as.list.n;
+  session_stack(s, span);
+  for (size_t i = 0; i < m && i < n; i++) {
+    Value p = a->as.list.v[i], q = b->as.list.v[i];
+    Value same = arith_compare(s, AST_EQ, p, q, span, where);
+    if (same.kind != VAL_BOOL)
+      fail(s, E0801, span, "sequences that hold tensors do not compare");
+    if (same.as.b)
+      continue;
+    return op == AST_EQ   ? false
+           : op == AST_NE ? true
+                          : arith_compare(s, op, p, q, span, where).as.b;
+  }
+  return holds(op, (m > n) - (m < n));
+}
+
+static bool same_identity(Value x, Value y) {
+  if (x.kind != y.kind)
+    return false;
+  switch (x.kind) {
+  case VAL_NIL:
+    return true;
+  case VAL_DTYPE:
+    return x.as.dtype == y.as.dtype;
+  case VAL_BUILTIN:
+    return x.as.builtin == y.as.builtin;
+  default:
+    return x.as.obj == y.as.obj;
+  }
+}
+
+Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
+  if (x.kind == VAL_STRING && y.kind == VAL_STRING)
+    return val_bool(holds(op, order_strings(x, y)));
+  if (val_is_sequence(x) && x.kind == y.kind)
+    return val_bool(compare_sequences(s, op, x, y, span, where));
+  if (is_operand(x) && is_operand(y)) {
+    SemaRule rule;
+    if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule))
+      bad_rule(s, &rule, span);
+    Value v[] = {x, y};
+    return apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
+  }
+  if (op != AST_EQ && op != AST_NE)
+    fail(s, E0801, span, "%s and %s do not compare by %s", val_describe(s, x), val_describe(s, y),
+         ast_op_text(op));
+  bool same = same_identity(x, y);
+  return val_bool(op == AST_EQ ? same : !same);
+}

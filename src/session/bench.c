@@ -1,0 +1,188 @@
+/* bench.c: `bench f(a, b)`: how long the call takes, and what that is in operations and bytes.
+ *
+ * In: a kernel call. Out: median and spread over bursts, TFLOP/s from the operations of the tile
+ * level (count.c), GB/s from the tensors each moved once, and the share of the device's roofline
+ * where the device's figures are known. On the evaluator a burst is one run; on a GPU it is ten
+ * launches queued between two events. Tests: tests/lang/bench_*.tile.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernel.h"
+
+enum { MIN_RUNS = 5, MAX_RUNS = 1000 };
+static const double min_seconds = 0.2;
+
+typedef struct Figures {
+  double ms, min_ms, max_ms, spread;
+  double flops, bytes;
+  double roofline; /* share, or 0 where unknown */
+  int bursts;
+  const char *device;
+} Figures;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *x, const void *y) {
+  double a = *(const double *)x, b = *(const double *)y;
+  return (a > b) - (a < b);
+}
+
+static void time_evaluator(Launch *l, Figures *f) {
+  double *ms = ARENA_ARRAY(session_scratch(l->s), double, MAX_RUNS);
+  EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
+  int most = l->s->options.bench_bursts ? l->s->options.bench_bursts : MAX_RUNS, n = 0;
+  int least = most < MIN_RUNS ? most : MIN_RUNS;
+  launch_evaluate(l, l->ir->level, checks); /* warms the caches */
+  for (double begin = now(); n < most && (n < least || now() - begin < min_seconds); n++) {
+    size_t temps = l->s->temps.n;
+    double start = now();
+    launch_evaluate(l, l->ir->level, checks);
+    ms[n] = 1e3 * (now() - start);
+    host_drop_temps(l->s, temps);
+  }
+  qsort(ms, (size_t)n, sizeof *ms, ascending);
+  f->bursts = n;
+  f->ms = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+  f->min_ms = ms[0];
+  f->max_ms = ms[n - 1];
+  f->spread = f->ms > 0 ? (ms[3 * n / 4] - ms[n / 4]) / 2 / f->ms : 0;
+}
+
+static void time_device(Launch *l, Figures *f) {
+  GpuTiming t;
+  GpuTimeOptions o = {.bursts = l->s->options.bench_bursts ? l->s->options.bench_bursts : 7};
+  device_time(l, &o, &t);
+  f->ms = t.median_ms;
+  f->min_ms = t.min_ms;
+  f->max_ms = t.max_ms;
+  f->spread = t.spread;
+  f->bursts = t.bursts;
+}
+
+/* Dense tensor-core operations a clock and multiprocessor, for 16-bit floats. */
+static double peak_flops(const GpuProps *p, DType t) {
+  double bits16 = p->major >= 9 ? 8192 : p->minor == 9 ? 1024 : 2048;
+  double scale = dtype_bits(t) == 8 ? 2.0 : t == DT_F32 ? 0.03125 : t == DT_F64 ? 0.03125 : 1.0;
+  return bits16 * scale * p->sms * p->clock_khz * 1e3;
+}
+
+static double peak_bytes(const GpuProps *p) {
+  return 2.0 * p->memory_clock_khz * 1e3 * p->memory_bus_bits / 8;
+}
+
+/* The time that operations or bytes alone would take, as a share of the time taken. */
+static double roofline(Launch *l, const Figures *f) {
+  const GpuProps *p = device_is_gpu(l->s) ? device_props(l->s) : NULL;
+  DType t = DT_F16;
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i]) {
+      t = l->tensor[i]->dtype;
+      break;
+    }
+  if (!p || f->ms <= 0 || peak_bytes(p) <= 0)
+    return 0;
+  double compute = f->flops / peak_flops(p, t), memory = f->bytes / peak_bytes(p);
+  return 1e3 * (compute > memory ? compute : memory) / f->ms;
+}
+
+static Figures measure(Launch *l) {
+  Figures f = {.device = session_device(l->s)};
+  launch_isolate(l);
+  if (device_is_gpu(l->s))
+    time_device(l, &f);
+  else
+    time_evaluator(l, &f);
+  f.device = session_device(l->s);
+  f.flops = launch_flops(l);
+  f.bytes = launch_bytes(l);
+  f.roofline = roofline(l, &f);
+  return f;
+}
+
+static double per_second(double x, double ms) {
+  return ms > 0 ? x / (ms * 1e-3) : 0;
+}
+
+static void add_fixed(Str *out, double x, int digits) {
+  str_addf(out, "%.*f", digits, x);
+}
+
+static void print_text(const Launch *l, const Figures *f, Str *out) {
+  str_addf(out, "bench %s on %s: ", l->name, f->device);
+  add_fixed(out, f->ms, f->ms < 1 ? 4 : 3);
+  str_add(out, " ms +- ");
+  add_fixed(out, 100 * f->spread, 1);
+  str_add(out, " %");
+  if (f->flops > 0) {
+    str_add(out, ", ");
+    add_fixed(out, per_second(f->flops, f->ms) * 1e-12, 3);
+    str_add(out, " TFLOP/s");
+  }
+  str_add(out, ", ");
+  add_fixed(out, per_second(f->bytes, f->ms) * 1e-9, 2);
+  str_add(out, " GB/s");
+  if (f->roofline > 0) {
+    str_add(out, ", ");
+    add_fixed(out, 100 * f->roofline, 1);
+    str_add(out, " % of the roofline");
+  }
+  str_addc(out, '\n');
+}
+
+static void print_json(const Launch *l, const Figures *f, Str *out) {
+  str_addf(out, "{\"kernel\": \"%s\", \"device\": \"%s\", \"ms\": ", l->name, f->device);
+  str_add_f64(out, f->ms);
+  str_add(out, ", \"min_ms\": ");
+  str_add_f64(out, f->min_ms);
+  str_add(out, ", \"max_ms\": ");
+  str_add_f64(out, f->max_ms);
+  str_add(out, ", \"spread\": ");
+  str_add_f64(out, f->spread);
+  str_addf(out, ", \"bursts\": %d, \"tflops\": ", f->bursts);
+  str_add_f64(out, per_second(f->flops, f->ms) * 1e-12);
+  str_add(out, ", \"gbps\": ");
+  str_add_f64(out, per_second(f->bytes, f->ms) * 1e-9);
+  if (f->roofline > 0) {
+    str_add(out, ", \"roofline\": ");
+    str_add_f64(out, f->roofline);
+  }
+  str_add(out, "}\n");
+}
+
+static Value record(Session *s, const Figures *f) {
+  const Field fields[] = {
+      {names_get(s->names, "ms", 2), val_float(f->ms)},
+      {names_get(s->names, "min_ms", 6), val_float(f->min_ms)},
+      {names_get(s->names, "max_ms", 6), val_float(f->max_ms)},
+      {names_get(s->names, "spread", 6), val_float(f->spread)},
+      {names_get(s->names, "tflops", 6), val_float(per_second(f->flops, f->ms) * 1e-12)},
+      {names_get(s->names, "gbps", 4), val_float(per_second(f->bytes, f->ms) * 1e-9)},
+      {names_get(s->names, "roofline", 8), val_float(f->roofline)},
+  };
+  return val_record(s, fields, sizeof fields / sizeof *fields);
+}
+
+Value kernel_bench(Session *s, const AstExpr *call, bool as_value) {
+  Launch l;
+  bool skip = s->importing || s->options.mode == MODE_TEST || s->options.mode == MODE_CHECK;
+  if (!as_value && skip)
+    return val_nil();
+  launch_of_call(s, call, "bench", &l);
+  Figures f = measure(&l);
+  if (as_value)
+    return record(s, &f);
+  Str out = session_str(s);
+  if (s->options.json)
+    print_json(&l, &f, &out);
+  else
+    print_text(&l, &f, &out);
+  session_print(s, &out);
+  return val_nil();
+}

@@ -1,0 +1,451 @@
+/* call.c: what a call of a kernel is.
+ *
+ * In: a kernel value and evaluated arguments. Out: its outputs as tensors. The steps: arguments to
+ * parameters (by position, then by name), a specialisation (kernel.c), the IR's binding of extents
+ * and strides, allocation of outputs, the run (evaluator here, GPU in device.c), results back into
+ * strided arguments. Every error names the arguments. Tests: tests/lang/kernel_*.tile.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel.h"
+
+/* Arguments to parameters ------------------------------------------------------------------ */
+
+/* Which parameter each argument goes to, by position and then by name. */
+typedef struct Slots {
+  size_t ninputs, n;  /* inputs; inputs and outputs */
+  const char **names; /* of all */
+  Value *v;           /* by parameter */
+  bool *given;
+  Span *where;
+} Slots;
+
+static _Noreturn void wrong_count(Args *a, const Slots *p) {
+  Str names = session_str(a->s);
+  for (size_t i = 0; i < p->ninputs; i++)
+    str_addf(&names, i ? ", %s" : "%s", p->names[i]);
+  fail(a->s, E0820, a->span, "%s takes %zu argument%s (%s), not %zu", a->name, p->ninputs,
+       p->ninputs == 1 ? "" : "s", str_text(&names), a->npos);
+}
+
+static void give(Args *a, Slots *p, size_t at, Value v, Span where) {
+  if (p->given[at])
+    fail(a->s, E0820, where, "%s is given twice", p->names[at]);
+  p->given[at] = true;
+  p->v[at] = v;
+  p->where[at] = where;
+}
+
+/* `out = c`, `out = (c, d)`. */
+static void give_outputs(Args *a, Slots *p, Value v, Span where) {
+  size_t n = p->n - p->ninputs;
+  if (n == 1 && v.kind == VAL_TENSOR) {
+    give(a, p, p->ninputs, v, where);
+    return;
+  }
+  if (!val_is_sequence(v) || v.as.obj->as.list.n != n)
+    fail(a->s, E0820, where, "%s has %zu output%s: out = takes %s, not %s", a->name, n,
+         n == 1 ? "" : "s", n == 1 ? "a tensor" : "a tuple of so many", val_describe(a->s, v));
+  for (size_t i = 0; i < n; i++)
+    give(a, p, p->ninputs + i, v.as.obj->as.list.v[i], where);
+}
+
+static void give_named(Args *a, Slots *p, size_t i) {
+  for (size_t k = 0; k < p->ninputs; k++)
+    if (strcmp(p->names[k], a->names[i]) == 0) {
+      give(a, p, k, a->v[i], a->spans[i]);
+      return;
+    }
+  if (strcmp(a->names[i], "out") == 0) {
+    give_outputs(a, p, a->v[i], a->spans[i]);
+    return;
+  }
+  const char *near = names_closest(a->names[i], p->names, p->ninputs);
+  fail_hint(a->s, E0820, a->spans[i],
+            near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
+            "%s has no parameter %s", a->name, a->names[i]);
+}
+
+static void fill_slots(Args *a, Slots *p) {
+  Arena *m = session_scratch(a->s);
+  p->v = ARENA_ARRAY(m, Value, p->n);
+  p->given = ARENA_ARRAY(m, bool, p->n);
+  p->where = ARENA_ARRAY(m, Span, p->n);
+  for (size_t i = 0; i < p->n; i++)
+    p->where[i] = a->span;
+  if (a->npos > p->ninputs)
+    wrong_count(a, p);
+  for (size_t i = 0; i < a->npos; i++)
+    give(a, p, i, a->v[i], a->spans[i]);
+  for (size_t i = a->npos; i < a->n; i++)
+    give_named(a, p, i);
+  for (size_t i = 0; i < p->ninputs; i++)
+    if (!p->given[i])
+      wrong_count(a, p);
+}
+
+/* The names of a kernel's parameters, from its definition or its IR. */
+static Slots slots_of(Session *s, Value kernel) {
+  Slots p = {0, 0, NULL, NULL, NULL, NULL};
+  const SemaKernel *k = kernel_sema(s, kernel);
+  const IrKernel *ir = kernel.as.obj->as.kernel.ir;
+  size_t all = k ? k->ninputs + k->noutputs : ir->params.n;
+  p.names = ARENA_ARRAY(session_scratch(s), const char *, all);
+  for (size_t i = 0; i < all; i++) {
+    const IrBuffer *b = k ? NULL : ir->params.v[i].buf;
+    IrRole role = b ? b->role : IRR_IN;
+    if (role == IRR_SCRATCH)
+      break;
+    p.names[p.n++] = k ? k->params[i].name.text : b ? b->name : ir->params.v[i].var->name;
+    p.ninputs += k ? i < k->ninputs : role != IRR_OUT;
+  }
+  return p;
+}
+
+static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
+  SemaArg a = {.given = p->given[i], .span = p->where[i]};
+  Value v = p->v[i];
+  if (!a.given)
+    return a;
+  if (v.kind == VAL_TENSOR) {
+    a.tensor = true;
+    a.dtype = v.as.tensor->dtype;
+    a.rank = v.as.tensor->rank;
+    memcpy(a.extent, v.as.tensor->extent, sizeof v.as.tensor->extent);
+    return a;
+  }
+  if (!val_is_scalar(v))
+    fail(s, E0820, p->where[i], "%s cannot be %s", p->names[i], val_describe(s, v));
+  a.number = arith_number(v);
+  a.number.text = NULL;
+  return a;
+}
+
+/* Binding ---------------------------------------------------------------------------------- */
+
+static IrTensorArg tensor_arg(const Tensor *t) {
+  IrTensorArg a = {.rank = t->rank, .dtype = t->dtype};
+  for (int i = 0; i < t->rank; i++) {
+    a.extent[i] = t->extent[i];
+    a.stride[i] = t->stride[i];
+  }
+  return a;
+}
+
+static void check_tensor(Launch *l, const IrBuffer *b, Value v, Span where) {
+  if (v.kind != VAL_TENSOR)
+    fail(l->s, E0820, where, "%s must be a tensor, not %s", b->name, val_describe(l->s, v));
+  const Tensor *t = v.as.tensor;
+  if (t->dtype != b->dtype || t->rank != b->rank)
+    fail(l->s, E0820, where, "%s of %s is %s of %d ax%s, not %s", b->name, l->name,
+         dtype_name(b->dtype), b->rank, b->rank == 1 ? "is" : "es", val_describe(l->s, v));
+}
+
+/* Tensors and scalars that the caller gave go into the binding. */
+static void bind_given(Launch *l, const Slots *p) {
+  for (size_t i = 0; i < p->n; i++) {
+    const IrParam *param = &l->ir->params.v[i];
+    if (!p->given[i])
+      continue;
+    if (param->var) {
+      l->b->value[param->var->id] = arith_fit(l->s, p->v[i], param->var->type, p->where[i]);
+      continue;
+    }
+    check_tensor(l, param->buf, p->v[i], p->where[i]);
+    l->tensor[i] = p->v[i].as.tensor;
+    l->b->tensor[param->buf->id] = tensor_arg(l->tensor[i]);
+  }
+}
+
+static void add_extent(Str *out, const IrBuffer *b, const IrTensorArg *a) {
+  str_addf(out, "%s is %s", b->name, dtype_name(a->dtype));
+  tensor_add_shape(a->rank, a->extent, out);
+}
+
+/* Outputs given by `out =` must have the shape that the inputs say. */
+static void check_given_output(Launch *l, size_t i) {
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  const IrTensorArg *want = &l->b->tensor[b->id];
+  const Tensor *t = l->tensor[i];
+  bool same = want->rank == t->rank;
+  for (int k = 0; same && k < t->rank; k++)
+    same = want->extent[k] == t->extent[k];
+  if (same)
+    return;
+  Str have = session_str(l->s), should = session_str(l->s);
+  tensor_add_type(t, &have);
+  add_extent(&should, b, want);
+  fail(l->s, E0820, l->where[i], "out is %s, but %s by the inputs", str_text(&have),
+       str_text(&should));
+}
+
+static Tensor *new_output(Launch *l, size_t i) {
+  Session *s = l->s;
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  const IrTensorArg *a = &l->b->tensor[b->id];
+  Str why = session_str(s);
+  Tensor *t = tensor_new(b->dtype, b->rank, a->extent, TENSOR_ZERO, &why);
+  if (!t)
+    fail(s, E0807, l->span, "the output %s: %s", b->name, str_text(&why));
+  val_tensor(s, t);
+  Scalar x;
+  if (b->init && ir_host_eval(b->init, l->b, &x))
+    tensor_fill(t, x);
+  return t;
+}
+
+static void set_arg(Launch *l, size_t i) {
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  IrTensorArg *a = &l->b->tensor[b->id];
+  *a = tensor_arg(l->tensor[i]);
+}
+
+bool launch_writes(const Launch *l, size_t i) {
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  return b && (b->role == IRR_OUT || b->role == IRR_INOUT);
+}
+
+Tensor *launch_host_tensor(const Launch *l, size_t i) {
+  return value_tensor(l->s, val_borrow(l->tensor[i]), l->where[i], "the argument");
+}
+
+/* Where the kernel takes no strides of a tensor, it must lie in row-major order: a copy of it does.
+ * After the run launch_result copies results back. */
+static void make_contiguous(Launch *l, size_t i) {
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  Tensor *t = l->tensor[i];
+  bool strided = false;
+  for (int k = 0; k < t->rank; k++)
+    strided |= b->stride[k] == NULL;
+  if (!strided || tensor_is_contiguous(t))
+    return;
+  Str why = session_str(l->s);
+  launch_host_tensor(l, i);
+  l->original[i] = t;
+  l->tensor[i] =
+      value_new_tensor(l->s, tensor_cast(t, t->dtype, &why), &why, l->where[i]).as.tensor;
+  set_arg(l, i);
+}
+
+static void check_overlaps(Launch *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    if (!l->tensor[i] || l->fresh[i] || !launch_writes(l, i))
+      continue;
+    for (size_t k = 0; k < l->n; k++)
+      if (k != i && l->tensor[k] && !l->fresh[k] && tensor_overlaps(l->tensor[i], l->tensor[k]))
+        fail_hint(l->s, E0821, l->where[i], "pass a copy: x.to(x.dtype)",
+                  "%s, which %s writes, shares elements with %s", l->ir->params.v[i].buf->name,
+                  l->name, l->ir->params.v[k].buf->name);
+  }
+}
+
+static void allocate(Launch *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    const IrBuffer *b = l->ir->params.v[i].buf;
+    if (!b)
+      continue;
+    if (l->tensor[i]) {
+      if (b->role == IRR_OUT)
+        check_given_output(l, i);
+      continue;
+    }
+    l->tensor[i] = new_output(l, i);
+    l->fresh[i] = true;
+    set_arg(l, i);
+  }
+}
+
+/* ir_bind compares extents by the parameters' names; it is called again when the strides of the
+ * outputs are known. */
+static void bind(Launch *l) {
+  if (!ir_bind(l->ir, l->b, session_sms(l->s), &l->s->diags))
+    session_fail_at(l->s, l->span);
+}
+
+static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
+  Arena *m = session_scratch(s);
+  const IrKernel *ir = spec->ir;
+  *l = (Launch){.s = s, .span = a->span, .name = a->name, .spec = spec, .ir = ir};
+  l->n = ir->params.n;
+  l->tensor = ARENA_ARRAY(m, Tensor *, l->n);
+  l->original = ARENA_ARRAY(m, Tensor *, l->n);
+  l->fresh = ARENA_ARRAY(m, bool, l->n);
+  Span *where = ARENA_ARRAY(m, Span, l->n);
+  for (size_t i = 0; i < l->n; i++)
+    where[i] = i < p->n ? p->where[i] : a->span;
+  l->where = where;
+  l->b = ir_binding_new(m, ir);
+}
+
+void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
+  const Object *o = kernel.as.obj;
+  a->name = o->as.kernel.ast ? o->as.kernel.ast->name.text : o->as.kernel.ir->name;
+  Slots p = slots_of(s, kernel);
+  fill_slots(a, &p);
+  SemaArg *args = ARENA_ARRAY(session_scratch(s), SemaArg, p.n);
+  for (size_t i = 0; i < p.n; i++)
+    args[i] = sema_arg(s, &p, i);
+  start(l, s, a, kernel_spec(s, kernel, args, a->span), &p);
+  bind_given(l, &p);
+  bind(l);
+  allocate(l);
+  check_overlaps(l);
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i])
+      make_contiguous(l, i);
+  bind(l);
+}
+
+void launch_isolate(Launch *l) {
+  Session *s = l->s;
+  Str why = session_str(s);
+  for (size_t i = 0; i < l->n; i++) {
+    if (!l->tensor[i] || !launch_writes(l, i))
+      continue;
+    Tensor *t = l->tensor[i];
+    if (l->fresh[i])
+      t = new_output(l, i);
+    else
+      t = value_new_tensor(s, tensor_cast(launch_host_tensor(l, i), t->dtype, &why), &why, l->span)
+              .as.tensor;
+    l->tensor[i] = t;
+    l->original[i] = NULL;
+    set_arg(l, i);
+  }
+  bind(l);
+}
+
+/* Running on the evaluator ----------------------------------------------------------------- */
+
+/* One byte an element for outputs that start unwritten: reading one before it is written is an
+ * error. NULL where everything counts as written. */
+static uint8_t *unwritten(Launch *l, size_t i) {
+  const IrBuffer *b = l->ir->params.v[i].buf;
+  if (!l->fresh[i] || b->init || b->role != IRR_OUT)
+    return NULL;
+  size_t n = (size_t)tensor_count(l->tensor[i]);
+  return calloc(n ? n : 1, 1);
+}
+
+static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
+  EvalProgram **slot = &l->spec->program[level];
+  if (!*slot)
+    *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
+  if (!*slot)
+    fail_with(l->s, ST_COMPILE);
+  return *slot;
+}
+
+static void host_arguments(Launch *l, EvalChecks checks) {
+  for (size_t i = 0; i < l->n; i++) {
+    const IrBuffer *b = l->ir->params.v[i].buf;
+    if (!b)
+      continue;
+    Tensor *t = launch_host_tensor(l, i);
+    IrTensorArg *a = &l->b->tensor[b->id];
+    a->data = launch_writes(l, i) || b->role == IRR_SCRATCH ? tensor_data_write(t)
+                                                            : (void *)(uintptr_t)tensor_data(t);
+    a->written = checks == CHECKS_NONE ? NULL : unwritten(l, i);
+  }
+}
+
+static void free_written(Launch *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    const IrBuffer *b = l->ir->params.v[i].buf;
+    if (!b)
+      continue;
+    free(l->b->tensor[b->id].written);
+    l->b->tensor[b->id].written = NULL;
+  }
+}
+
+EvalOptions session_eval_options(Session *s, EvalChecks checks) {
+  return (EvalOptions){.pool = session_pool(s),
+                       .cpu = s->options.cpu_set ? s->options.cpu : CPU_AUTO,
+                       .checks = checks,
+                       .shake = s->options.shake,
+                       .interrupt = s->options.interrupt,
+                       .print = s->options.out,
+                       .shared_limit = session_target(s)->shared_limit};
+}
+
+/* Binding of a lowered kernel: same parameters in the same order. */
+IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
+  if (k == l->ir)
+    return l->b;
+  IrBinding *b = ir_binding_new(session_scratch(l->s), k);
+  for (size_t i = 0; i < l->n && i < k->params.n; i++) {
+    const IrParam *from = &l->ir->params.v[i], *to = &k->params.v[i];
+    if (to->buf)
+      b->tensor[to->buf->id] = l->b->tensor[from->buf->id];
+    else
+      b->value[to->var->id] = l->b->value[from->var->id];
+  }
+  if (!ir_bind(k, b, session_sms(l->s), &l->s->diags))
+    session_fail_at(l->s, l->span);
+  return b;
+}
+
+void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
+  const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l);
+  if (!k)
+    fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
+  EvalProgram *p = program(l, level, k);
+  host_arguments(l, checks);
+  IrBinding *b = launch_rebind(l, k);
+  EvalOptions o = session_eval_options(l->s, checks);
+  Status status = eval_run(p, b, &o, &l->s->diags);
+  free_written(l);
+  if (status != ST_OK)
+    session_fail_call(l->s, status, l->span, l->name);
+}
+
+const IrKernel *launch_thread(Launch *l) {
+  if (l->ir->level == IR_THREAD)
+    return l->ir;
+  if (!l->spec->thread)
+    l->spec->thread =
+        lower_to(l->spec->arena, l->ir, IR_THREAD, session_target(l->s), &l->s->diags);
+  return l->spec->thread;
+}
+
+void launch_run(Launch *l) {
+  EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
+  if (device_is_gpu(l->s))
+    device_launch(l);
+  else
+    launch_evaluate(l, l->ir->level, checks);
+}
+
+Value launch_result(Launch *l) {
+  Value *out = ARENA_ARRAY(session_scratch(l->s), Value, l->n);
+  size_t n = 0;
+  Str why = session_str(l->s);
+  for (size_t i = 0; i < l->n; i++) {
+    if (!l->tensor[i] || !launch_writes(l, i))
+      continue;
+    if (l->original[i] && !tensor_copy(l->original[i], launch_host_tensor(l, i), &why))
+      fail(l->s, E0807, l->where[i], "%s", str_text(&why));
+    if (l->ir->params.v[i].buf->role == IRR_OUT)
+      out[n++] = val_borrow(l->original[i] ? l->original[i] : l->tensor[i]);
+  }
+  return n == 0 ? val_nil() : n == 1 ? out[0] : val_tuple(l->s, out, n);
+}
+
+Value kernel_call(Session *s, Value kernel, Args *a) {
+  Launch l;
+  launch_prepare(s, kernel, a, &l);
+  if (s->options.emit >= EMIT_IR && !s->emitted) {
+    Str out = str_new(s->line);
+    launch_emit(&l, s->options.emit, &out);
+    session_print(s, &out);
+    s->emitted = true;
+    fail_with(s, ST_FAIL); /* session_run_* knows by `emitted` that all is well */
+  }
+  if (s->options.mode == MODE_CHECK)
+    check_launch(&l);
+  launch_run(&l);
+  return launch_result(&l);
+}

@@ -1,0 +1,487 @@
+/* device.c: where kernels run: the evaluator, or a CUDA device through src/gpu.
+ *
+ * In: launches with everything bound. Out: queued GPU launches; data moved where it must be. The
+ * device is opened when the first kernel is called, never before. Queued calls are remembered with
+ * their places until the host waits: a fault that the device recorded is then reported at the call
+ * and at the line of the kernel. Tests: tests/gpu; without a device tests/lang/device_*.tile.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/gpu.h"
+#include "kernel.h"
+
+enum { MAX_QUEUED = 1024 }; /* calls remembered before the host waits by itself */
+
+typedef struct Queued { /* a call whose end has not been waited for */
+  Span span;
+  const char *name;
+  const CudaText *text;
+} Queued;
+
+struct SessionGpu {
+  GpuRt *rt;
+  Gpu *gpu; /* NULL: kernels run on the evaluator */
+  bool decided;
+  char name[32]; /* "cuda:0" */
+  StorageDevice device;
+  Queued *queued;
+  size_t nqueued, cap;
+};
+
+typedef struct Buffer { /* a storage's device copy */
+  SessionGpu *g;
+  GpuPtr p;
+} Buffer;
+
+struct GpuProgram {
+  SessionGpu *g;
+  const IrKernel *ir; /* thread level */
+  CudaText *text;
+  GpuModule *module;
+  GpuKernel *kernel;
+};
+
+/* Opening ---------------------------------------------------------------------------------- */
+
+static bool interrupted(void *ctx) {
+  const Session *s = ctx;
+  return s->options.interrupt && *s->options.interrupt;
+}
+
+static SessionGpu *state(Session *s) {
+  if (s->gpu)
+    return s->gpu;
+  s->gpu = session_alloc(s, sizeof *s->gpu);
+  s->gpu->rt = gpu_rt_new(&(GpuConfig){.interrupted = interrupted, .ctx = s});
+  return s->gpu;
+}
+
+static bool fetch(void *handle, void *host, size_t bytes, Str *why) {
+  Buffer *b = handle;
+  if (gpu_download(b->g->gpu, host, b->p, bytes) == ST_OK)
+    return true;
+  if (why)
+    str_add(why, gpu_why(b->g->gpu));
+  return false;
+}
+
+static void release(void *handle) {
+  Buffer *b = handle;
+  if (b->g->gpu)
+    gpu_free(b->g->gpu, b->p);
+  free(b);
+}
+
+static Status open_device(Session *s, int ordinal, Str *why) {
+  SessionGpu *g = state(s);
+  Status status = gpu_open(g->rt, ordinal, &g->gpu, why);
+  if (status != ST_OK) {
+    g->gpu = NULL;
+    return status;
+  }
+  snprintf(g->name, sizeof g->name, "cuda:%d", ordinal);
+  g->device = (StorageDevice){g->name, fetch, release};
+  return ST_OK;
+}
+
+/* "cuda", "cuda:3"; -1 where it is no CUDA device. */
+static int ordinal_of(const char *name) {
+  if (strncmp(name, "cuda", 4) != 0 || (name[4] && name[4] != ':'))
+    return -1;
+  if (!name[4])
+    return 0;
+  char *end = NULL;
+  long n = strtol(name + 5, &end, 10);
+  return end == name + 5 || *end || n < 0 || n > 1023 ? -1 : (int)n;
+}
+
+static _Noreturn void bad_name(Session *s, const char *name, Span span) {
+  fail_hint(s, E0822, span, "\"cpu\", \"cuda\" or \"cuda:1\"", "there is no device named %s", name);
+}
+
+static _Noreturn void no_device(Session *s, const Str *why, Span span) {
+  diag_add(&s->diags, E0822, span, "%s", str_text(why));
+  fail_with(s, ST_DEVICE);
+}
+
+bool device_is_gpu(Session *s) {
+  const char *want = s->options.device;
+  if (want && strcmp(want, "cpu") == 0)
+    return false;
+  SessionGpu *g = state(s);
+  if (g->decided)
+    return g->gpu != NULL;
+  Str why = session_str(s);
+  const Span none = {NULL, 0, 0};
+  g->decided = true;
+  if (want && ordinal_of(want) < 0)
+    bad_name(s, want, none);
+  Status status = open_device(s, want ? ordinal_of(want) : 0, &why);
+  if (status != ST_OK && want) {
+    g->decided = false;
+    no_device(s, &why, none);
+  }
+  return g->gpu != NULL;
+}
+
+void device_use(Session *s, const char *name, Span span) {
+  int ordinal = ordinal_of(name);
+  if (strcmp(name, "cpu") != 0 && ordinal < 0)
+    bad_name(s, name, span);
+  if (s->gpu && s->gpu->gpu) {
+    device_finish(s);
+    if (ordinal >= 0 && strcmp(s->gpu->name, arena_printf(s->line, "cuda:%d", ordinal)) != 0)
+      fail(s, E0822, span, "one session uses one CUDA device, and %s is open", s->gpu->name);
+  } else if (ordinal >= 0) {
+    Str why = session_str(s);
+    if (open_device(s, ordinal, &why) != ST_OK)
+      no_device(s, &why, span);
+    s->gpu->decided = true;
+  }
+  s->options.device = arena_strdup(s->arena, name);
+}
+
+const Target *session_target(Session *s) {
+  const char *arch = s->options.arch;
+  if (!arch && s->gpu && s->gpu->gpu)
+    arch = gpu_props(s->gpu->gpu)->arch;
+  const Target *t = arch ? target_find(arch) : NULL;
+  return t ? t : target_find("sm_90a");
+}
+
+int64_t session_sms(Session *s) {
+  return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->sms : session_target(s)->sms;
+}
+
+void device_free(Session *s) {
+  SessionGpu *g = s->gpu;
+  if (!g)
+    return;
+  gpu_close(g->gpu);
+  gpu_rt_free(g->rt);
+  free(g->queued);
+  free(g);
+  s->gpu = NULL;
+}
+
+void gpu_program_free(GpuProgram *p) {
+  if (!p)
+    return;
+  if (p->module && p->g->gpu)
+    gpu_module_unload(p->g->gpu, p->module);
+  free(p);
+}
+
+/* Waiting and faults ----------------------------------------------------------------------- */
+
+static _Noreturn void device_failed(Session *s, Span span) {
+  diag_add(&s->diags, E0822, span, "%s", gpu_why(s->gpu->gpu));
+  fail_with(s, ST_DEVICE);
+}
+
+/* Replaces {0} and {1} in a site's text. */
+static void add_site_text(const char *text, int64_t a, int64_t b, Str *out) {
+  for (; *text; text++)
+    if (text[0] == '{' && (text[1] == '0' || text[1] == '1') && text[2] == '}') {
+      str_addf(out, "%" PRId64, text[1] == '0' ? a : b);
+      text += 2;
+    } else {
+      str_addc(out, *text);
+    }
+}
+
+static void report_fault(Session *s, const GpuFault *f) {
+  SessionGpu *g = s->gpu;
+  const Queued *q = g->nqueued ? &g->queued[g->nqueued - 1] : NULL;
+  for (size_t i = 0; i < g->nqueued; i++) /* the first call that has such a site */
+    if (f->site < (uint32_t)g->queued[i].text->nsites) {
+      q = &g->queued[i];
+      break;
+    }
+  Str text = session_str(s);
+  Span span = {NULL, 0, 0};
+  if (q && f->site < (uint32_t)q->text->nsites) {
+    const CudaSite *place = &q->text->site[f->site];
+    add_site_text(place->text, f->value[0], f->value[1], &text);
+    span = place->span;
+  } else {
+    str_add(&text, "a fault was recorded on the device");
+  }
+  str_addf(&text, " (block %u, %u, %u)", f->block[0], f->block[1], f->block[2]);
+  diag_add(&s->diags, E0421, span, "%s", str_text(&text));
+  Span call = q ? q->span : span;
+  const char *name = q ? q->name : "the kernel";
+  g->nqueued = 0;
+  session_fail_call(s, ST_FAIL, call, name);
+}
+
+static void check_faults(Session *s) {
+  GpuFault fault;
+  if (gpu_fault_take(s->gpu->gpu, &fault))
+    report_fault(s, &fault);
+  s->gpu->nqueued = 0;
+}
+
+void device_finish(Session *s) {
+  if (!s->gpu || !s->gpu->gpu || s->gpu->nqueued == 0)
+    return;
+  Span last = s->gpu->queued[s->gpu->nqueued - 1].span;
+  Status status = gpu_sync(s->gpu->gpu, NULL);
+  if (status == ST_INTERRUPTED)
+    fail_with(s, status);
+  if (status != ST_OK)
+    device_failed(s, last);
+  check_faults(s);
+}
+
+bool device_settle(Session *s, Tensor *t, Str *why) {
+  if (storage_on_host(t->storage))
+    return true;
+  device_finish(s);
+  return tensor_to_host(t, why);
+}
+
+/* Moving data ------------------------------------------------------------------------------ */
+
+static GpuPtr address(Launch *l, const Tensor *t) {
+  Buffer *b = storage_device_handle(t->storage);
+  (void)l;
+  return b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype));
+}
+
+/* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
+ */
+static void to_device(Launch *l, size_t i) {
+  Session *s = l->s;
+  SessionGpu *g = s->gpu;
+  Tensor *t = l->tensor[i];
+  Storage *storage = t->storage;
+  if (storage_on_device(storage))
+    return;
+  Buffer *b = storage_device_handle(storage);
+  size_t bytes = storage_bytes(storage);
+  if (!b) {
+    b = session_alloc(s, sizeof *b);
+    b->g = g;
+    Status status = gpu_alloc(g->gpu, bytes, l->ir->params.v[i].buf->name, &b->p);
+    if (status != ST_OK) {
+      free(b);
+      device_failed(s, l->where[i]);
+    }
+    storage_set_device(storage, &g->device, b, false);
+  }
+  const IrBuffer *buf = l->ir->params.v[i].buf;
+  if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
+    return; /* nothing there that the kernel could read */
+  if (gpu_upload(g->gpu, b->p, tensor_storage_data(t), bytes) != ST_OK)
+    device_failed(s, l->where[i]);
+  storage_device_synced(storage);
+}
+
+/* Compiling -------------------------------------------------------------------------------- */
+
+static CudaText *cuda_text(Launch *l, const IrKernel **thread) {
+  Session *s = l->s;
+  *thread = launch_thread(l);
+  CudaText *text =
+      *thread ? cuda_print(l->spec->arena, *thread, session_target(s), &s->diags) : NULL;
+  if (!text)
+    session_fail_call(s, ST_COMPILE, l->span, l->name);
+  return text;
+}
+
+static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
+  Session *s = l->s;
+  GpuImage *image = NULL;
+  Str why = session_str(s);
+  GpuCompile job = {.name = arena_printf(s->line, "%s.cu", l->name),
+                    .text = text->text,
+                    .arch = session_target(s)->name,
+                    .want_ptx = ptx};
+  Status status = gpu_compile(state(s)->rt, &job, l->spec->arena, &image, &why);
+  if (status == ST_OK)
+    return image;
+  diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));
+  fail_with(s, status);
+}
+
+static GpuProgram *device_program(Launch *l) {
+  if (l->spec->gpu)
+    return l->spec->gpu;
+  SessionGpu *g = l->s->gpu;
+  const IrKernel *ir;
+  CudaText *text = cuda_text(l, &ir);
+  GpuImage *image = compile(l, text, false);
+  GpuProgram *p = session_alloc(l->s, sizeof *p);
+  *p = (GpuProgram){.g = g, .ir = ir, .text = text};
+  l->spec->gpu = p;
+  if (gpu_module_load(g->gpu, image, &p->module) != ST_OK ||
+      gpu_module_kernel(g->gpu, p->module, text->entry, &p->kernel) != ST_OK) {
+    l->spec->gpu = NULL;
+    gpu_program_free(p);
+    device_failed(l->s, l->span);
+  }
+  return p;
+}
+
+/* Launching -------------------------------------------------------------------------------- */
+
+typedef struct Prepared { /* a launch whose arguments lie ready */
+  Launch *l;
+  GpuLaunch launch;
+  bool empty; /* a grid without blocks: nothing runs */
+} Prepared;
+
+static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
+  Scalar x = {DT_I64, {.i = 0}};
+  ir_host_eval(e, b, &x);
+  return scalar_convert(x, DT_I64).as.u;
+}
+
+static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr base) {
+  GpuTmap t = {.dtype = m->buf->dtype, .rank = m->rank, .base = base, .swizzle = (int)m->swizzle};
+  void *out = arena_alloc(session_scratch(l->s), 4096); /* so large because that aligns it to 64 */
+  for (int i = 0; i < m->rank; i++) {
+    t.extent[i] = host_number(m->dim[i], b);
+    t.stride[i] = i ? host_number(m->stride[i], b) : 0;
+    t.box[i] = (uint32_t)m->box[i];
+  }
+  Str why = session_str(l->s);
+  if (!gpu_tmap_check(&t, &why))
+    fail(l->s, E0820, l->span, "the tensor map %s: %s", m->name, str_text(&why));
+  if (gpu_tmap_encode(l->s->gpu->gpu, &t, out) != ST_OK)
+    device_failed(l->s, l->span);
+  return out;
+}
+
+/* Address of a thread-level buffer's tensor: its parameter has the same place as the launch's. */
+static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) {
+  for (size_t i = 0; i < l->n && i < k->params.n; i++)
+    if (k->params.v[i].buf == buf)
+      return address(l, l->tensor[i]);
+  return 0;
+}
+
+static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const IrBinding *b) {
+  Gpu *g = l->s->gpu->gpu;
+  if (a->kind == CUDA_ARG_TMAP)
+    return encode_map(l, a->tmap, b, buffer_address(l, p->ir, a->tmap->buf));
+  uint64_t *word = arena_alloc(session_scratch(l->s), sizeof *word);
+  if (a->kind == CUDA_ARG_SCALAR)
+    scalar_store(b->value[a->var->id], word);
+  else
+    *word = a->kind == CUDA_ARG_TENSOR  ? buffer_address(l, p->ir, a->buf)
+            : a->kind == CUDA_ARG_FAULT ? gpu_fault_slot(g)
+                                        : gpu_stop_word(g);
+  return word;
+}
+
+static void prepare(Launch *l, Prepared *out) {
+  Session *s = l->s;
+  GpuProgram *p = device_program(l);
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i])
+      to_device(l, i);
+  IrBinding *b = launch_rebind(l, p->ir);
+  *out = (Prepared){.l = l};
+  out->launch.kernel = p->kernel;
+  for (int i = 0; i < 3; i++) {
+    int64_t blocks = i < p->ir->grid_rank ? b->grid[i] : 1;
+    if (blocks > UINT32_MAX)
+      fail(s, E0820, l->span, "the grid has %" PRId64 " blocks along axis %d", blocks, i);
+    out->empty |= blocks == 0;
+    out->launch.grid[i] = (unsigned)blocks;
+    out->launch.cluster[i] = (unsigned)(p->text->cluster[i] > 1 ? p->text->cluster[i] : 0);
+  }
+  out->launch.block[0] = (unsigned)p->text->threads;
+  out->launch.shared = (size_t)p->text->shared_bytes;
+  out->launch.where = arena_printf(s->line, "%s", l->name);
+  out->launch.args = ARENA_ARRAY(session_scratch(s), void *, p->text->nargs);
+  for (int i = 0; i < p->text->nargs; i++)
+    out->launch.args[i] = argument(l, p, &p->text->arg[i], b);
+}
+
+static void wrote(Launch *l) {
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i] && launch_writes(l, i))
+      storage_device_wrote(l->tensor[i]->storage);
+}
+
+static void remember(Launch *l, const CudaText *text) {
+  SessionGpu *g = l->s->gpu;
+  if (g->nqueued == g->cap) {
+    size_t cap = g->cap ? g->cap * 2 : 16;
+    Queued *grown = realloc(g->queued, cap * sizeof *grown);
+    if (!grown)
+      fail_with(l->s, ST_NOMEM);
+    g->queued = grown;
+    g->cap = cap;
+  }
+  g->queued[g->nqueued++] = (Queued){l->span, l->name, text};
+}
+
+void device_launch(Launch *l) {
+  Prepared p;
+  prepare(l, &p);
+  if (!p.empty && gpu_launch(l->s->gpu->gpu, &p.launch) != ST_OK)
+    device_failed(l->s, l->span);
+  wrote(l);
+  remember(l, l->spec->gpu->text);
+  if (l->s->gpu->nqueued >= MAX_QUEUED)
+    device_finish(l->s);
+}
+
+static Status launch_once(void *ctx) {
+  Prepared *p = ctx;
+  return p->empty ? ST_OK : gpu_launch(p->l->s->gpu->gpu, &p->launch);
+}
+
+void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
+  Prepared p;
+  prepare(l, &p);
+  Status status = gpu_time(l->s->gpu->gpu, o, launch_once, &p, out);
+  if (status == ST_INTERRUPTED)
+    fail_with(l->s, status);
+  if (status != ST_OK)
+    device_failed(l->s, l->span);
+  wrote(l);
+  remember(l, l->spec->gpu->text);
+  device_finish(l->s);
+}
+
+const GpuProps *device_props(Session *s) {
+  return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu) : NULL;
+}
+
+/* Text of the later stages ----------------------------------------------------------------- */
+
+void device_emit(Launch *l, SessionEmit stage, Str *out) {
+  const IrKernel *ir;
+  CudaText *text = cuda_text(l, &ir);
+  if (stage == EMIT_CUDA) {
+    str_add(out, text->text);
+    return;
+  }
+  GpuImage *image = compile(l, text, stage == EMIT_PTX);
+  if (stage == EMIT_PTX)
+    str_add(out, image->ptx ? image->ptx : "");
+  else
+    str_addn(out, image->cubin, image->cubin_n);
+}
+
+const char *session_device(Session *s) {
+  return s->gpu && s->gpu->gpu && !(s->options.device && strcmp(s->options.device, "cpu") == 0)
+             ? s->gpu->name
+             : "cpu";
+}
+
+static void use_named(Session *s, void *ctx) {
+  device_use(s, ctx, (Span){NULL, 0, 0});
+}
+
+Status session_use_device(Session *s, const char *name) {
+  session_begin(s);
+  return session_protect(s, use_named, (void *)(uintptr_t)name);
+}

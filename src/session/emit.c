@@ -1,0 +1,72 @@
+/* emit.c: the text of a stage, for --emit and the prompt's `:ir`, `:cuda` and the like.
+ *
+ * In: a prepared launch and a stage. Out: its text (or the cubin's bytes). Tests:
+ * tests/lang/emit_*.tile through the command line.
+ */
+#include "kernel.h"
+
+static void emit_level(Launch *l, IrLevel level, Str *out) {
+  const IrKernel *k = l->ir;
+  if (k->level != level && level != IR_TILE) {
+    k = lower_to(l->spec->arena, l->ir, level, session_target(l->s), &l->s->diags);
+    if (!k)
+      session_fail_call(l->s, ST_COMPILE, l->span, l->name);
+  }
+  ir_print(k, out);
+}
+
+void launch_emit(Launch *l, SessionEmit stage, Str *out) {
+  switch (stage) {
+  case EMIT_IR:
+    ir_print(l->ir, out);
+    break;
+  case EMIT_SCHEDULED:
+    emit_level(l, IR_SCHEDULED, out);
+    break;
+  case EMIT_LOWERED:
+    emit_level(l, IR_THREAD, out);
+    break;
+  case EMIT_CUDA:
+  case EMIT_PTX:
+  case EMIT_CUBIN:
+    device_emit(l, stage, out);
+    break;
+  default:
+    break;
+  }
+}
+
+typedef struct Job {
+  const char *text;
+  size_t n;
+  SessionEmit stage;
+  Str *out;
+} Job;
+
+static void emit_call(Session *s, void *ctx) {
+  Job *j = ctx;
+  ParseStatus status;
+  AstFile *f = session_parse(s, "<emit>", j->text, j->n, true, &status);
+  if (status != PARSE_OK)
+    fail_with(s, ST_COMPILE);
+  const AstStmt *st = f->body.n == 1 ? f->body.v[0] : NULL;
+  if (!st || st->kind != STMT_EXPR)
+    fail(s, E0801, f->body.span, "a call of a kernel is wanted");
+  const AstExpr *e = st->as.expr;
+  if (j->stage == EMIT_AST) {
+    ast_print_expr(e, j->out);
+    str_addc(j->out, '\n');
+    return;
+  }
+  if (e->kind != EXPR_CALL)
+    fail(s, E0801, e->span, "a call of a kernel is wanted: :ir f(a, b)");
+  Launch l;
+  launch_of_call(s, e, "emit", &l);
+  launch_emit(&l, j->stage, j->out);
+}
+
+Status session_emit_call(Session *s, const char *text, size_t n, SessionEmit stage, Str *out) {
+  session_begin(s);
+  Job j = {text, n, stage, out};
+  return session_protect(s, emit_call, &j);
+}

@@ -1,0 +1,300 @@
+/* expr.c: the expressions of host programs.
+ *
+ * In: expressions of the syntax tree. Out: values, kept by the session's temporaries until their
+ * statement ends. Only the chosen side of `x if c else y`, `and`, `or` is evaluated. Operators on
+ * values are arith.c's, indexing index.c's, calls call_host.c's. Tests: tests/lang/host_*.tile.
+ */
+#include "impl.h"
+
+#include <string.h>
+
+/* Leaves ----------------------------------------------------------------------------------- */
+
+static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
+  VEC(const char *) known = {0};
+  Arena *a = s->line;
+  for (size_t i = s->vars.n; i-- > s->frame;)
+    VEC_PUSH(a, &known, s->vars.v[i].name);
+  for (size_t i = 0; i < map_count(s->module->globals); i++)
+    VEC_PUSH(a, &known, map_key(s->module->globals, i));
+  for (size_t i = 0; builtin_at(i); i++)
+    VEC_PUSH(a, &known, builtin_at(i)->name);
+  for (int t = 0; t < DT_COUNT; t++)
+    VEC_PUSH(a, &known, dtype_name((DType)t));
+  const char *near = names_closest(name, known.v, known.n);
+  const char *hint = near ? arena_printf(a, "did you mean %s?", near) : NULL;
+  fail_hint(s, E0800, span, hint, "nothing is named %s", name);
+}
+
+/* Names that are neither variables nor builtins: the session's own values. */
+static bool special_name(Session *s, const char *name, Value *out) {
+  if (strcmp(name, "_") == 0 && s->prompt) {
+    *out = val_keep(s, s->last);
+    return true;
+  }
+  if (strcmp(name, "args") == 0) {
+    *out = val_list(s, NULL, 0);
+    for (size_t i = 0; i < s->options.nargs; i++)
+      val_push(s, out->as.obj, val_string(s, s->options.args[i], strlen(s->options.args[i])));
+    return true;
+  }
+  DType t;
+  if (!dtype_parse(name, strlen(name), &t))
+    return false;
+  *out = val_dtype(t);
+  return true;
+}
+
+static Value eval_name(Session *s, const AstExpr *e) {
+  Value *place = host_lookup(s, e->as.name), out;
+  if (place)
+    return val_keep(s, *place);
+  const Builtin *b = builtin_find(e->as.name);
+  if (b)
+    return (Value){.kind = VAL_BUILTIN, .typed = DT_NONE, .as.builtin = b};
+  if (special_name(s, e->as.name, &out))
+    return out;
+  unknown_name(s, e->as.name, e->span);
+}
+
+static Value eval_sequence(Session *s, const AstExpr *e) {
+  size_t n = e->as.list.n;
+  Value *v = ARENA_ARRAY(session_scratch(s), Value, n);
+  for (size_t i = 0; i < n; i++)
+    v[i] = host_eval(s, e->as.list.v[i]);
+  return e->kind == EXPR_TUPLE ? val_tuple(s, v, n) : val_list(s, v, n);
+}
+
+/* Operators -------------------------------------------------------------------------------- */
+
+/* -9223372036854775808 is an int, though its digits alone are not. */
+static bool least_int(const AstExpr *e) {
+  const AstExpr *x = e->as.unary.x;
+  return e->as.unary.op == AST_NEG && x->kind == EXPR_INT &&
+         x->as.integer == (uint64_t)INT64_MAX + 1;
+}
+
+static Value eval_unary(Session *s, const AstExpr *e) {
+  if (least_int(e))
+    return val_int(INT64_MIN);
+  if (e->as.unary.op == AST_NOT)
+    return val_bool(!host_condition(s, e->as.unary.x));
+  Value x = host_eval(s, e->as.unary.x);
+  return arith_unary(s, e->as.unary.op, x, e->span, e->as.unary.x->span);
+}
+
+static Value eval_binary(Session *s, const AstExpr *e) {
+  AstOp op = e->as.binary.op;
+  if (op == AST_AND || op == AST_OR) {
+    bool x = host_condition(s, e->as.binary.x);
+    return val_bool(op == AST_AND ? x && host_condition(s, e->as.binary.y)
+                                  : x || host_condition(s, e->as.binary.y));
+  }
+  const Span where[] = {e->as.binary.x->span, e->as.binary.y->span};
+  Value x = host_eval(s, e->as.binary.x);
+  Value y = host_eval(s, e->as.binary.y);
+  if (op == AST_MATMUL)
+    return product(s, x, y, e->span, where);
+  return arith_binary(s, op, x, y, e->span, where);
+}
+
+Value host_compare_chain(Session *s, const AstExpr *e, Value *v) {
+  Value out = val_bool(true);
+  size_t n = e->as.compare.n;
+  v[0] = host_eval(s, e->as.compare.x[0]);
+  for (size_t i = 0; i < n; i++) {
+    const Span where[] = {e->as.compare.x[i]->span, e->as.compare.x[i + 1]->span};
+    v[i + 1] = host_eval(s, e->as.compare.x[i + 1]);
+    out = arith_compare(s, e->as.compare.ops[i], v[i], v[i + 1], e->span, where);
+    if (out.kind == VAL_TENSOR && n > 1)
+      fail_hint(s, E0801, e->span, "(a < b) & (b < c)", "comparisons of tensors do not chain");
+    if (out.kind == VAL_BOOL && !out.as.b)
+      break; /* the rest is not evaluated, as in Python */
+  }
+  return out;
+}
+
+static Value eval_compare(Session *s, const AstExpr *e) {
+  Value *v = ARENA_ARRAY(session_scratch(s), Value, e->as.compare.n + 1);
+  return host_compare_chain(s, e, v);
+}
+
+/* Attributes ------------------------------------------------------------------------------- */
+
+static Value shape_of(Session *s, const Tensor *t) {
+  Value v[TENSOR_MAX_RANK];
+  for (int a = 0; a < t->rank; a++)
+    v[a] = val_int(t->extent[a]);
+  return val_tuple(s, v, (size_t)t->rank);
+}
+
+static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
+  static const char *const tensors[] = {"T", "shape", "dtype", "to", "rank", "size"};
+  const AstName *name = &e->as.attr.name;
+  const char *near = NULL;
+  if (base.kind == VAL_TENSOR)
+    near = names_closest(name->text, tensors, sizeof tensors / sizeof *tensors);
+  const char *hint = base.kind == VAL_TENSOR ? "a tensor has .T .shape .dtype .to(dtype)" : NULL;
+  if (near)
+    hint = arena_printf(s->line, "did you mean .%s?", near);
+  fail_hint(s, E0814, name->span, hint, "%s has no .%s", val_describe(s, base), name->text);
+}
+
+static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out) {
+  const char *name = e->as.attr.name.text;
+  Str why = session_str(s);
+  if (strcmp(name, "T") == 0)
+    *out = value_new_tensor(s, tensor_swap_last(t, &why), &why, e->span);
+  else if (strcmp(name, "shape") == 0)
+    *out = shape_of(s, t);
+  else if (strcmp(name, "dtype") == 0)
+    *out = val_dtype(t->dtype);
+  else if (strcmp(name, "rank") == 0)
+    *out = val_int(t->rank);
+  else if (strcmp(name, "size") == 0)
+    *out = val_int(tensor_count(t));
+  else
+    return false;
+  return true;
+}
+
+static Value eval_attribute(Session *s, const AstExpr *e) {
+  Value base = host_eval(s, e->as.attr.base), out;
+  const AstName *name = &e->as.attr.name;
+  if (base.kind == VAL_TENSOR && tensor_attribute(s, e, base.as.tensor, &out))
+    return out;
+  if (base.kind == VAL_RECORD)
+    for (size_t i = 0; i < base.as.obj->as.record.n; i++)
+      if (base.as.obj->as.record.v[i].name == name->text)
+        return val_keep(s, base.as.obj->as.record.v[i].value);
+  if (base.kind == VAL_MODULE) {
+    Value *place = host_global(base.as.obj->as.module, name->text);
+    if (place)
+      return val_keep(s, *place);
+  }
+  no_attribute(s, e, base);
+}
+
+/* Calls ------------------------------------------------------------------------------------ */
+
+void host_eval_args(Session *s, const AstExpr *call, Args *a) {
+  const AstArgs *args = &call->as.call.args;
+  Arena *scratch = session_scratch(s);
+  a->s = s;
+  a->span = call->span;
+  a->call = call;
+  a->n = args->n;
+  a->npos = args->npos;
+  a->v = ARENA_ARRAY(scratch, Value, args->n);
+  a->names = ARENA_ARRAY(scratch, const char *, args->n);
+  a->spans = ARENA_ARRAY(scratch, Span, args->n);
+  for (size_t i = 0; i < args->n; i++) {
+    a->v[i] = host_eval(s, args->v[i].value);
+    a->names[i] = args->v[i].name;
+    a->spans[i] = args->v[i].value->span;
+  }
+}
+
+/* `x.to(d)`, the one method of the language. */
+static bool eval_method(Session *s, const AstExpr *e, Value *out) {
+  const AstExpr *fn = e->as.call.fn;
+  if (fn->kind != EXPR_ATTR || strcmp(fn->as.attr.name.text, "to") != 0)
+    return false;
+  Value base = host_eval(s, fn->as.attr.base);
+  if (base.kind != VAL_TENSOR)
+    no_attribute(s, fn, base);
+  Args a = {.name = "to"};
+  host_eval_args(s, e, &a);
+  args_count(&a, 1, 1);
+  Tensor *t = value_tensor(s, base, fn->span, "what .to converts");
+  Str why = session_str(s);
+  *out = value_new_tensor(s, tensor_cast(t, args_dtype(&a, 0), &why), &why, e->span);
+  return true;
+}
+
+static Value eval_call(Session *s, const AstExpr *e) {
+  Value out;
+  if (eval_method(s, e, &out))
+    return out;
+  Value fn = host_eval(s, e->as.call.fn);
+  Args a = {.name = "it"};
+  host_eval_args(s, e, &a);
+  return host_call(s, fn, &a);
+}
+
+Value host_call(Session *s, Value fn, Args *a) {
+  switch (fn.kind) {
+  case VAL_BUILTIN:
+    a->name = fn.as.builtin->name;
+    return builtin_call(fn.as.builtin, a);
+  case VAL_DTYPE:
+    a->name = dtype_name(fn.as.dtype);
+    args_count(a, 1, 1);
+    args_names(a, NULL, 0);
+    return arith_cast(s, a->v[0], fn.as.dtype, args_span(a, 0));
+  case VAL_FN:
+    a->name = fn.as.obj->as.fn.ast->name.text;
+    return host_call_fn(s, fn, a);
+  case VAL_KERNEL:
+    return kernel_call(s, fn, a);
+  default:
+    fail(s, E0805, a->call->as.call.fn->span, "%s cannot be called", val_describe(s, fn));
+  }
+}
+
+/* All -------------------------------------------------------------------------------------- */
+
+static Value eval_rest(Session *s, const AstExpr *e) {
+  switch (e->kind) {
+  case EXPR_UNARY:
+    return eval_unary(s, e);
+  case EXPR_BINARY:
+    return eval_binary(s, e);
+  case EXPR_COMPARE:
+    return eval_compare(s, e);
+  case EXPR_COND:
+    return host_eval(s, host_condition(s, e->as.cond.cond) ? e->as.cond.then : e->as.cond.other);
+  case EXPR_CALL:
+    return eval_call(s, e);
+  case EXPR_INDEX:
+    return index_get(s, e, host_eval(s, e->as.index.base));
+  case EXPR_SPECIALIZE:
+    return kernel_specialize(s, host_eval(s, e->as.call.fn), e);
+  case EXPR_ATTR:
+    return eval_attribute(s, e);
+  case EXPR_TUPLE:
+  case EXPR_LIST:
+    return eval_sequence(s, e);
+  case EXPR_BENCH:
+    return kernel_bench(s, e->as.run, true);
+  case EXPR_CHECK:
+    return kernel_check(s, e->as.run, true);
+  default:
+    fail(s, E0812, e->span, "this stands only in kernels");
+  }
+}
+
+static Value literal(Value v) {
+  v.literal = true;
+  return v;
+}
+
+Value host_eval(Session *s, const AstExpr *e) {
+  switch (e->kind) {
+  case EXPR_INT:
+    return literal(val_uint(e->as.integer));
+  case EXPR_FLOAT:
+    return literal(val_float(e->as.number));
+  case EXPR_BOOL:
+    return val_bool(e->as.boolean);
+  case EXPR_NIL:
+    return val_nil();
+  case EXPR_STRING:
+    return val_string(s, e->as.string.s, e->as.string.n);
+  case EXPR_NAME:
+    return eval_name(s, e);
+  default:
+    session_stack(s, e->span);
+    return eval_rest(s, e);
+  }
+}

@@ -1,0 +1,256 @@
+/* impl.h: what the files of src/session share: the session's state, errors, the interpreter.
+ *
+ * Failure inside a session: fail(…) adds one diagnostic and leaves to the boundary that
+ * session_protect opened; variables and temporaries above the boundary's marks are released there.
+ */
+#ifndef TILESH_SESSION_IMPL_H
+#define TILESH_SESSION_IMPL_H
+
+#include "ops/ops.h"
+#include "sema/sema.h"
+#include "session.h"
+#include "value.h"
+
+enum { MAX_DEPTH = 1024 }; /* of calls; base's guard stops a little earlier */
+
+typedef struct Var { /* a local variable; the stack of them is the session's */
+  const char *name;
+  Value value;
+} Var;
+
+struct Module { /* a file's global scope */
+  const char *name;
+  const char *path;      /* of the file, NULL for the prompt and for text */
+  const char *directory; /* where the paths of its imports start */
+  Map *globals;          /* name to Value * in the session's arena */
+  bool loading;          /* to find circles */
+  SemaScope scope;       /* what kernels defined here see (kernel.c) */
+  Module *next;
+};
+
+typedef struct Unit Unit; /* a parsed text: its arena, kept while something it defined lives */
+
+typedef struct PendingTest {
+  const AstStmt *stmt;
+  Module *module;
+} PendingTest;
+
+typedef struct KernelCache KernelCache; /* call.c */
+typedef struct SessionGpu SessionGpu;   /* device.c */
+
+struct Session {
+  SessionOptions options;
+  Arena *arena; /* as long as the session */
+  Arena *line;  /* scratch of a run: messages, diagnostics */
+  /* Scratch of a statement, one arena a depth of calls, each reset when a statement at its depth
+   * ends: nothing that a block, loop or function keeps across statements may lie there. */
+  Arena *scratches[MAX_DEPTH];
+  size_t nscratch, depth;
+  Names *names;
+  DiagSink diags;
+  Guard *guard;          /* the innermost boundary */
+  Pool *pool;            /* made on first use */
+  Unit *units, *current; /* all; the one whose statements run */
+  Module *main, *module; /* the scope that top-level statements run in; the one running now */
+  Module *modules;
+  VEC(Var) vars; /* locals of all frames */
+  size_t frame;  /* first local of the running function … */
+  size_t block;  /* … and of the running block */
+  VEC(Value) temps;
+  Object *objects; /* all counted objects */
+  TensorRandom random;
+  VEC(PendingTest) tests;
+  Value last;       /* `_` */
+  TensorDiff close; /* of the last allclose that was false: for assert's message */
+  double close_rel, close_abs;
+  bool close_set;
+  bool prompt, quiet; /* expressions print their value; but not this one (`;`) */
+  int importing;      /* files being imported: their bench and check statements do not run */
+  bool write_failed;
+  bool emitted;     /* --emit has printed its stage: the rest of the program is skipped */
+  uint32_t ticks;   /* statements since the interrupt flag was last looked at */
+  char *stack_base; /* address near the boundary, to bound the C stack */
+  size_t stack_room;
+  uint64_t generation; /* counts definitions of functions: kernels may have inlined older ones */
+  KernelCache *kernels;
+  SessionGpu *gpu;
+};
+
+/* Errors (session.c) ----------------------------------------------------------------------- */
+
+_Noreturn void fail(Session *s, DiagCode code, Span span, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+_Noreturn void fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt,
+                         ...) __attribute__((format(printf, 5, 6)));
+/* Leaves with the diagnostics that are already in the sink. */
+_Noreturn void fail_with(Session *s, Status why);
+/* Leaves after the sink got an error that has no place in the program: this is its place. */
+_Noreturn void session_fail_at(Session *s, Span span);
+/* Leaves after a run of a kernel failed; names the call beside the place in the kernel. */
+_Noreturn void session_fail_call(Session *s, Status why, Span span, const char *name);
+/* Zeroed memory of malloc's; raises ST_NOMEM. */
+void *session_alloc(Session *s, size_t n);
+/* A file named in the program: as it stands, else from the folder of the running module's file. */
+const char *session_path(Session *s, const char *path);
+/* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
+Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
+void session_poll(Session *s);             /* raises ST_INTERRUPTED where the flag is set */
+void session_stack(Session *s, Span span); /* fails where the C stack runs short */
+Pool *session_pool(Session *s);
+/* Writes to the program's output; raises where that failed. */
+void session_print(Session *s, const Str *text);
+Arena *session_scratch(Session *s); /* of the statement that runs */
+Str session_str(Session *s);        /* a Str in it */
+void session_begin(Session *s);     /* a new outermost run: old diagnostics and texts go */
+/* Parses into a unit of its own, which the session keeps. NULL with diagnostics. */
+AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
+                       ParseStatus *status);
+/* Runs a file's statements in the module's scope (raises on failure). */
+void session_run_block(Session *s, const AstFile *f, Module *m);
+void session_keep(Session *s); /* the running unit stays as long as the session */
+Module *session_module(Session *s, const char *name, const char *path);
+
+/* Interpreter (interp.c, expr.c) ----------------------------------------------------------- */
+
+typedef enum Flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_RETURN } Flow;
+
+/* Runs statements in order; *result is set (and kept) where the flow is RETURN. */
+Flow host_block(Session *s, const AstBlock *b, Value *result);
+Flow host_stmt(Session *s, const AstStmt *st, bool top, Value *result);
+Value host_eval(Session *s, const AstExpr *e);
+bool host_condition(Session *s, const AstExpr *e);
+void host_bind(Session *s, const char *name, Value v); /* a new local */
+/* A global at top level, else a local of the block. */
+void host_define_here(Session *s, const char *name, Value v, bool top);
+void host_define(Session *s, Module *m, const char *name, Value v); /* a global */
+/* The value of a name, innermost first; NULL where nothing has it. Builtins are not looked at. */
+Value *host_lookup(Session *s, const char *name);
+Value *host_global(Module *m, const char *name);
+void host_drop_vars(Session *s, size_t mark);
+void host_drop_temps(Session *s, size_t mark);
+void host_unpack(Session *s, Value v, size_t n, Span span, Value *out);
+void host_import(Session *s, const AstStmt *st, bool top);
+void host_assert(Session *s, const AstStmt *st);
+void host_lua(Session *s, const AstStmt *st);
+/* Elements of a list, a tuple, or a tensor's first axis. */
+size_t host_length(Value v);
+Value host_element(Session *s, Value v, size_t i, Span span);
+/* `a == b` and the like; chains give a bool, tensors element by element. */
+Value host_compare_chain(Session *s, const AstExpr *e, Value *operands);
+
+/* The arguments of one call, evaluated: positional first. */
+typedef struct Args {
+  Session *s;
+  Span span;        /* of the whole call */
+  const char *name; /* of what is called, for messages */
+  Value *v;
+  const char **names; /* NULL: by position */
+  Span *spans;
+  size_t n, npos;
+  const AstExpr *call;
+} Args;
+
+Value host_call(Session *s, Value fn, Args *a);
+Value host_call_fn(Session *s, Value fn, Args *a); /* a `fn` of the program */
+void host_eval_args(Session *s, const AstExpr *call, Args *a);
+
+/* Arithmetic (arith.c, rules.c) ------------------------------------------------------------ */
+
+/* Applies an elementwise operation with broadcasting and the language's typing; where holds every
+ * operand's place. name: as messages call it ("+", "exp"). */
+typedef struct Operation {
+  OpCode op;
+  const char *name;
+  Span span;
+  const Span *where; /* of the operands, or NULL */
+} Operation;
+
+Value arith_apply(Session *s, const Operation *o, Value *v, int n);
+Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
+Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where);
+Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
+/* What sema's typing knows of a value. */
+SemaNum arith_number(Value v);
+/* x @ y of tensors (shape.c). */
+Value product(Session *s, Value x, Value y, Span span, const Span *where);
+/* Converts a host number to the type if it fits (a float for an integer does not); else fails. */
+Scalar arith_fit(Session *s, Value v, DType t, Span span);
+/* `f32(x)`: any number or tensor, by the language's conversion. */
+Value arith_cast(Session *s, Value v, DType t, Span span);
+/* Gives a value a written scalar type; tensors are converted element by element. */
+Value arith_convert(Session *s, Value v, DType t, Span span);
+/* Runs fn over [0, n) in pieces, on the pool where n is worth it. */
+void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, size_t lo, size_t hi),
+                    void *ctx);
+
+/* Indexing (index.c) ----------------------------------------------------------------------- */
+
+Value index_get(Session *s, const AstExpr *e, Value base);
+void index_set(Session *s, const AstExpr *e, Value base, Value value, Span value_span);
+/* What x[…] names: evaluated once for `x[…] += y`. */
+typedef struct Place {
+  Value base;
+  Tensor *view; /* of a tensor: the selected part (rank 0: one element) */
+  int64_t at;   /* of a list */
+} Place;
+Place index_place(Session *s, const AstExpr *e, Value base);
+Value index_load(Session *s, const Place *p);
+void index_store(Session *s, const Place *p, Value v, Span span);
+
+/* Builtins (builtins.c and the files that builtins.def names) ------------------------------ */
+
+typedef Value (*BuiltinFn)(Args *a);
+#define BUILTIN(name, fn, signature, doc) Value builtin_##fn(Args *a);
+#include "builtins.def"
+#undef BUILTIN
+struct Builtin {
+  const char *name;
+  BuiltinFn fn;
+  OpCode op; /* fn NULL: an elementwise operation */
+  const char *signature, *doc;
+};
+Value builtin_call(const Builtin *b, Args *a);
+const Builtin *builtin_find(const char *name);
+const Builtin *builtin_at(size_t i); /* NULL past the last */
+bool builtin_is(Value v, const char *name);
+
+/* Argument access, each failing with the call's name and the argument's. i: position, or -1. */
+void args_count(const Args *a, size_t least, size_t most); /* positional */
+void args_names(const Args *a, const char *const *allowed, size_t n);
+const Value *args_named(const Args *a, const char *name);
+Span args_span(const Args *a, size_t i);
+Tensor *args_tensor(const Args *a, size_t i); /* valid on the host */
+int64_t args_int(const Args *a, size_t i);
+DType args_dtype(const Args *a, size_t i);
+double args_number_named(const Args *a, const char *name, double otherwise);
+bool args_bool_named(const Args *a, const char *name, bool otherwise);
+bool args_int_named(const Args *a, const char *name, int64_t *out);
+/* Extents from argument i on: ints, or one tuple or list of ints. Returns the rank. */
+int args_extents(const Args *a, size_t i, int64_t *extent);
+/* An int in a value, or failure that names what it is for. */
+int64_t value_int(Session *s, Value v, Span span, const char *what);
+/* A tensor whose host copy is valid, or failure. */
+Tensor *value_tensor(Session *s, Value v, Span span, const char *what);
+/* Wraps a new tensor, or fails with why. */
+Value value_new_tensor(Session *s, Tensor *t, const Str *why, Span span);
+
+Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store converts */
+
+/* Devices (device.c) ----------------------------------------------------------------------- */
+
+/* Makes the host copy valid and reports faults of calls that are still queued. */
+bool device_settle(Session *s, Tensor *t, Str *why);
+void device_use(Session *s, const char *name, Span span);
+/* Waits for all queued calls; a fault of one fails at the call's place. */
+void device_finish(Session *s);
+
+/* Kernels (call.c, check.c, bench.c, device.c) --------------------------------------------- */
+
+void kernels_free(Session *s); /* specialisations and the device */
+
+Value kernel_call(Session *s, Value kernel, Args *a);
+Value kernel_specialize(Session *s, Value kernel, const AstExpr *e);
+Value kernel_check(Session *s, const AstExpr *call, bool as_value);
+Value kernel_bench(Session *s, const AstExpr *call, bool as_value);
+
+#endif

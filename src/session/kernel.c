@@ -1,0 +1,284 @@
+/* kernel.c: kernel values, and the cache of their specialisations.
+ *
+ * In: a kernel value and the arguments of a call. Out: the IR for exactly these compile-time
+ * values, dtypes and static extents, made once. A function that is defined anew makes
+ * specialisations that may have inlined the old one stale. Tests: tests/unit/check_session.c,
+ * tests/lang/kernel_*.tile.
+ */
+#include "kernel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+KernelCache *kernel_cache(Session *s) {
+  if (!s->kernels) {
+    s->kernels = ARENA_NEW(s->arena, KernelCache);
+    s->kernels->arena = s->arena;
+    s->kernels->by_ast = map_new(s->arena);
+  }
+  return s->kernels;
+}
+
+void kernels_free(Session *s) {
+  for (Spec *p = s->kernels ? s->kernels->all : NULL, *next; p; p = next) {
+    next = p->next;
+    gpu_program_free(p->gpu);
+    arena_free(p->arena);
+  }
+  device_free(s);
+  s->kernels = NULL;
+}
+
+/* What a kernel sees of the host ------------------------------------------------------------------
+ */
+
+static Module *module_named(Module *m, const char *name) {
+  Value *v = host_global(m, name);
+  return v && v->kind == VAL_MODULE ? v->as.obj->as.module : NULL;
+}
+
+static const SemaScope *scope_of(Module *m);
+
+static SemaFn find_fn(void *ctx, const char *module, const char *name) {
+  Module *m = module ? module_named(ctx, module) : ctx;
+  Value *v = m ? host_global(m, name) : NULL;
+  if (!v || v->kind != VAL_FN)
+    return (SemaFn){NULL, NULL};
+  return (SemaFn){v->as.obj->as.fn.ast, scope_of(v->as.obj->as.fn.module)};
+}
+
+static const char *visible_name(void *ctx, size_t i) {
+  Module *m = ctx;
+  for (size_t k = 0; k < map_count(m->globals); k++) {
+    const Value *v = map_value(m->globals, k);
+    if (v->kind == VAL_FN && i-- == 0)
+      return map_key(m->globals, k);
+  }
+  return NULL;
+}
+
+static const SemaScope *scope_of(Module *m) {
+  m->scope = (SemaScope){m, find_fn, visible_name};
+  return &m->scope;
+}
+
+/* Information about a definition ----------------------------------------------------------- */
+
+static _Noreturn void compile_failed(Session *s) {
+  fail_with(s, ST_COMPILE);
+}
+
+static KernelInfo *info_of(Session *s, Value kernel) {
+  KernelCache *c = kernel_cache(s);
+  const Object *o = kernel.as.obj;
+  const void *key = o->as.kernel.ast ? (const void *)o->as.kernel.ast : o->as.kernel.ir;
+  KernelInfo *info = map_getn(c->by_ast, &key, sizeof key);
+  if (info)
+    return info;
+  info = ARENA_NEW(s->arena, KernelInfo);
+  info->ast = o->as.kernel.ast;
+  info->specs = map_new(s->arena);
+  if (info->ast) {
+    info->sema = sema_declare(s->arena, info->ast, scope_of(o->as.kernel.module), &s->diags);
+    if (!info->sema || s->diags.errors > 0)
+      compile_failed(s);
+  }
+  map_setn(c->by_ast, &key, sizeof key, info);
+  return info;
+}
+
+/* Settings: k[BM = 64] --------------------------------------------------------------------- */
+
+static SemaValue sema_value_of(Session *s, Value v, Span span) {
+  SemaValue out = {.kind = SV_UNSET};
+  switch (v.kind) {
+  case VAL_INT:
+    out.kind = SV_INT;
+    out.num = (Scalar){v.big ? DT_U64 : DT_I64, {.u = v.as.u}};
+    break;
+  case VAL_FLOAT:
+    out.kind = SV_FLOAT;
+    out.num = (Scalar){DT_F64, {.f = v.as.f}};
+    break;
+  case VAL_BOOL:
+    out.kind = SV_BOOL;
+    out.num = (Scalar){DT_BOOL, {.i = v.as.b}};
+    break;
+  case VAL_DTYPE:
+    out.kind = SV_DTYPE;
+    out.dtype = v.as.dtype;
+    break;
+  case VAL_STRING:
+    out.kind = SV_STRING;
+    out.string = arena_strndup(s->arena, val_text(v), v.as.obj->as.string.n);
+    out.n = v.as.obj->as.string.n;
+    break;
+  default:
+    fail(s, E0801, span, "a compile-time parameter is a number, bool, string or dtype, not %s",
+         val_describe(s, v));
+  }
+  return out;
+}
+
+static void apply_settings(Session *s, const KernelInfo *info, const Object *kernel, SemaSpec *spec,
+                           Span span) {
+  for (size_t i = 0; i < kernel->as.kernel.nsettings; i++) {
+    const Field *f = &kernel->as.kernel.settings[i];
+    if (!sema_set(info->sema, spec, f->name, sema_value_of(s, f->value, span), span, &s->diags))
+      compile_failed(s);
+  }
+}
+
+Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
+  if (kernel.kind != VAL_KERNEL)
+    fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
+         val_describe(s, kernel));
+  const Object *old = kernel.as.obj;
+  if (!old->as.kernel.ast)
+    fail(s, E0820, e->span, "a kernel read from IR text has no compile-time parameters");
+  const AstArgs *args = &e->as.call.args;
+  size_t n = old->as.kernel.nsettings;
+  Value out = val_object(s, VAL_KERNEL);
+  Object *o = out.as.obj;
+  o->as.kernel = old->as.kernel;
+  o->as.kernel.settings = NULL;
+  o->as.kernel.nsettings = 0;
+  o->as.kernel.settings = session_alloc(s, (n + args->n) * sizeof(Field));
+  for (size_t i = 0; i < n; i++) {
+    o->as.kernel.settings[o->as.kernel.nsettings++] = old->as.kernel.settings[i];
+    val_retain(old->as.kernel.settings[i].value);
+  }
+  for (size_t i = 0; i < args->n; i++) {
+    Field f = {args->v[i].name, host_eval(s, args->v[i].value)};
+    f.value.literal = false;
+    val_retain(f.value);
+    o->as.kernel.settings[o->as.kernel.nsettings++] = f;
+  }
+  KernelInfo *info = info_of(s, out); /* wrong names are reported here, not at the call */
+  apply_settings(s, info, o, sema_spec_new(session_scratch(s), info->sema), e->span);
+  return out;
+}
+
+/* Specialisations -------------------------------------------------------------------------- */
+
+static void add_value(const SemaValue *v, Str *key) {
+  switch (v->kind) {
+  case SV_INT:
+  case SV_BOOL:
+    str_addf(key, "%" PRId64, v->num.as.i);
+    break;
+  case SV_FLOAT:
+    str_addf(key, "f%" PRIx64, v->num.as.u); /* the bits */
+    break;
+  case SV_DTYPE:
+    str_add(key, dtype_name(v->dtype));
+    break;
+  case SV_STRING:
+    str_addf(key, "%zu:", v->n);
+    str_addn(key, v->string, v->n);
+    break;
+  default:
+    str_addc(key, '?');
+    break;
+  }
+}
+
+static void make_key(Session *s, const KernelInfo *info, const SemaSpec *spec, Str *key) {
+  Arena *a = session_scratch(s);
+  for (size_t i = 0; i < info->sema->nstatics; i++) {
+    SemaValue v = {.kind = SV_UNSET};
+    sema_value(a, info->sema, spec, i, &v);
+    add_value(&v, key);
+    str_addc(key, ';');
+  }
+  for (size_t i = 0; i < info->sema->nextents; i++)
+    str_addf(key, "%" PRId64 ",", spec->extents[i]);
+}
+
+static Spec *new_spec(Session *s) {
+  Spec *p = ARENA_NEW(s->arena, Spec);
+  p->arena = arena_new(s->guard, "specialisation");
+  p->generation = s->generation;
+  p->next = kernel_cache(s)->all;
+  kernel_cache(s)->all = p;
+  return p;
+}
+
+/* Builds the IR of a specialisation. */
+static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
+  Spec *p = new_spec(s);
+  const SemaSpec *copy = sema_spec_copy(p->arena, info->sema, spec);
+  SemaTree *tree = sema_check(p->arena, info->sema, copy, &s->diags);
+  p->ir = tree && s->diags.errors == 0 ? ir_build(p->arena, s->names, tree, &s->diags) : NULL;
+  if (!p->ir || s->diags.errors > 0)
+    compile_failed(s);
+  return p;
+}
+
+Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
+  KernelInfo *info = info_of(s, kernel);
+  if (!info->sema) {
+    Spec *p = map_get(info->specs, "");
+    if (!p) {
+      p = new_spec(s);
+      p->ir = kernel.as.obj->as.kernel.ir;
+      map_set(info->specs, "", p);
+    }
+    return p;
+  }
+  Arena *a = session_scratch(s);
+  SemaSpec *spec = sema_spec_new(a, info->sema);
+  apply_settings(s, info, kernel.as.obj, spec, call);
+  if (!sema_bind(a, info->sema, spec, args, call, &s->diags))
+    compile_failed(s);
+  Str key = session_str(s);
+  make_key(s, info, spec, &key);
+  Spec *p = map_getn(info->specs, str_text(&key), key.n);
+  if (!p || p->generation != s->generation) {
+    p = build(s, info, spec);
+    map_setn(info->specs, str_text(&key), key.n, p);
+  }
+  return p;
+}
+
+SemaKernel *kernel_sema(Session *s, Value kernel) {
+  return info_of(s, kernel)->sema;
+}
+
+/* read_ir ---------------------------------------------------------------------------------- */
+
+static IrKernel *pick(Args *a, const IrKernels *all) {
+  Session *s = a->s;
+  if (a->npos == 1 && all->n == 1)
+    return all->v[0];
+  if (a->npos == 1)
+    fail_hint(s, E0804, a->span, "read_ir(path, \"name\")", "the file holds %zu kernels", all->n);
+  for (size_t i = 0; i < all->n; i++)
+    if (a->v[1].kind == VAL_STRING && strcmp(all->v[i]->name, val_text(a->v[1])) == 0)
+      return all->v[i];
+  fail(s, E0804, a->spans[1], "the file holds no kernel of that name");
+}
+
+Value builtin_read_ir(Args *a) {
+  Session *s = a->s;
+  args_names(a, NULL, 0);
+  args_count(a, 1, 2);
+  if (a->v[0].kind != VAL_STRING)
+    fail(s, E0801, a->spans[0], "read_ir takes a path, not %s", val_describe(s, a->v[0]));
+  size_t n = 0;
+  const char *why = NULL, *path = session_path(s, val_text(a->v[0]));
+  char *text = io_read_file(s->line, path, &n, &why);
+  if (!text)
+    fail(s, E0831, a->spans[0], "%s cannot be read: %s", path, why);
+  IrKernels all = {0};
+  SrcFile *file = src_new(s->arena, path, text, n);
+  if (!ir_read(s->arena, s->names, file, &s->diags, &all) || s->diags.errors > 0)
+    compile_failed(s);
+  IrKernel *k = pick(a, &all);
+  if (!ir_verify(k, &s->diags))
+    compile_failed(s);
+  Value v = val_object(s, VAL_KERNEL);
+  v.as.obj->as.kernel.ir = k;
+  v.as.obj->as.kernel.module = s->module;
+  return v;
+}

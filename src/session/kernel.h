@@ -1,0 +1,103 @@
+/* kernel.h: what the files about kernels share: specialisations and launches.
+ *
+ * A KernelInfo belongs to a definition (or to a kernel read from IR text); a Spec to one set of
+ * compile-time values, dtypes and static extents. A Launch is one call with everything bound: it is
+ * prepared once and can be run several times (check, bench).
+ */
+#ifndef TILESH_SESSION_KERNEL_H
+#define TILESH_SESSION_KERNEL_H
+
+#include "impl.h"
+#include "gpu/gpu.h"
+#include "ir/build.h"
+#include "lower/lower.h"
+
+typedef struct GpuProgram GpuProgram; /* device.c: a specialisation compiled for the device */
+
+typedef struct Spec {
+  Arena *arena;
+  IrKernel *ir;            /* as written: tile level, or the level of the IR text */
+  IrKernel *thread;        /* lowered for the evaluator; NULL until asked for */
+  EvalProgram *program[3]; /* by level, NULL until run */
+  GpuProgram *gpu;
+  uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
+  struct Spec *next;
+} Spec;
+
+typedef struct KernelInfo {
+  const AstKernel *ast; /* or NULL */
+  SemaKernel *sema;     /* or NULL */
+  Map *specs;           /* key text to Spec */
+  struct KernelInfo *next;
+} KernelInfo;
+
+struct KernelCache {
+  Arena *arena;
+  Map *by_ast; /* AstKernel pointer to KernelInfo */
+  Spec *all;
+};
+
+typedef struct Launch {
+  Session *s;
+  Span span;
+  const char *name;
+  Spec *spec;
+  const IrKernel *ir;
+  IrBinding *b;
+  size_t n;        /* parameters of ir */
+  Tensor **tensor; /* by parameter: what the kernel works on; NULL for scalars */
+  Tensor *
+      *original; /* by parameter: the caller's tensor where `tensor` is a copy of it, else NULL */
+  bool *fresh;   /* by parameter: an output that this call allocated */
+  const Span *where; /* by parameter: the argument's place */
+} Launch;
+
+/* Evaluates nothing: args are values. Fails with diagnostics. */
+void launch_prepare(Session *s, Value kernel, Args *a, Launch *l);
+/* Replaces outputs by new ones and inout arguments by copies, so that a run changes nothing else.
+ */
+void launch_isolate(Launch *l);
+/* Runs at a level on the evaluator; checks as given. */
+void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
+/* Runs on the session's device, whichever it is. */
+void launch_run(Launch *l);
+/* After a run: copies results back to strided arguments; the call's value. */
+Value launch_result(Launch *l);
+/* Lowered for the target, for the evaluator; NULL (diagnostics dropped) where it cannot be. */
+const IrKernel *launch_thread(Launch *l);
+/* The launch's binding for a kernel lowered from its own. */
+IrBinding *launch_rebind(Launch *l, const IrKernel *k);
+
+/* The i-th parameter's tensor, valid on the host. */
+Tensor *launch_host_tensor(const Launch *l, size_t i);
+bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
+/* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
+void check_launch(Launch *l);
+/* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
+void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
+EvalOptions session_eval_options(Session *s, EvalChecks checks);
+Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
+SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
+
+const Target *session_target(Session *s);
+int64_t session_sms(Session *s);
+KernelCache *kernel_cache(Session *s);
+/* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
+double launch_flops(const Launch *l);
+double launch_bytes(const Launch *l); /* of all tensors, each once */
+
+/* The device (device.c). */
+bool device_is_gpu(
+    Session *s); /* opens it on first use; fails where it was asked for and is not there */
+void device_launch(Launch *l); /* queues it */
+void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
+const GpuProps *device_props(Session *s); /* NULL: no device is open */
+void device_free(Session *s);
+void gpu_program_free(GpuProgram *p);
+/* CUDA text, PTX or cubin of the launch's kernel. */
+void device_emit(Launch *l, SessionEmit stage, Str *out);
+
+/* Prints the stage (emit.c). */
+void launch_emit(Launch *l, SessionEmit stage, Str *out);
+
+#endif

@@ -1,0 +1,222 @@
+/* make.c: builtins that make tensors, and those that compare them.
+ *
+ * In: dtypes, extents, values. Out: new tensors. Random numbers come from the session's Philox
+ * stream, one draw a call. Tests: tests/lang/builtin_make_*.tile.
+ */
+#include "impl.h"
+
+#include <string.h>
+
+/* dtype first, extents from argument `from` on; at least one extent. */
+static Tensor *new_tensor(Args *a, size_t from, TensorFill fill, Value *out) {
+  int64_t extent[TENSOR_MAX_RANK];
+  args_names(a, NULL, 0);
+  args_count(a, from + 1, from + TENSOR_MAX_RANK);
+  DType t = args_dtype(a, 0);
+  int rank = args_extents(a, from, extent);
+  Str why = session_str(a->s);
+  *out = value_new_tensor(a->s, tensor_new(t, rank, extent, fill, &why), &why, a->span);
+  return out->as.tensor;
+}
+
+Value builtin_zeros(Args *a) {
+  Value out;
+  new_tensor(a, 1, TENSOR_ZERO, &out);
+  return out;
+}
+
+Value builtin_empty(Args *a) {
+  Value out;
+  new_tensor(a, 1, TENSOR_ZERO, &out); /* "anything" is zero: the same on every run */
+  return out;
+}
+
+Value builtin_ones(Args *a) {
+  Value out;
+  Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
+  tensor_fill(t, t->dtype == DT_BOOL ? (Scalar){DT_BOOL, {.i = 1}} : (Scalar){DT_I64, {.i = 1}});
+  return out;
+}
+
+Value builtin_full(Args *a) {
+  Value out;
+  args_count(a, 3, 2 + TENSOR_MAX_RANK);
+  Scalar x = arith_fit(a->s, a->v[1], args_dtype(a, 0), a->spans[1]);
+  tensor_fill(new_tensor(a, 2, TENSOR_UNSET, &out), x);
+  return out;
+}
+
+static void only_floats(Args *a) {
+  if (a->npos > 0 && !dtype_is_float(args_dtype(a, 0)))
+    fail_hint(a->s, E0801, a->spans[0], "randint(i32, low, high, ...) makes integers",
+              "%s makes floats, not %s", a->name, dtype_name(a->v[0].as.dtype));
+}
+
+Value builtin_rand(Args *a) {
+  Value out;
+  only_floats(a);
+  tensor_rand(new_tensor(a, 1, TENSOR_UNSET, &out), &a->s->random);
+  return out;
+}
+
+Value builtin_randn(Args *a) {
+  Value out;
+  only_floats(a);
+  tensor_randn(new_tensor(a, 1, TENSOR_UNSET, &out), &a->s->random);
+  return out;
+}
+
+Value builtin_randint(Args *a) {
+  Value out;
+  args_count(a, 4, 3 + TENSOR_MAX_RANK);
+  DType t = args_dtype(a, 0);
+  if (!dtype_is_int(t))
+    fail(a->s, E0801, a->spans[0], "randint makes integers, not %s", dtype_name(t));
+  Scalar low = arith_fit(a->s, a->v[1], t, a->spans[1]);
+  Scalar high = {dtype_is_unsigned(t) ? DT_U64 : DT_I64, {.i = 0}};
+  /* high is excluded, so it may be one past the type's greatest value */
+  if (a->v[2].kind != VAL_INT)
+    fail(a->s, E0801, a->spans[2], "the end of randint must be an int, not %s",
+         val_describe(a->s, a->v[2]));
+  high.as.u = a->v[2].as.u;
+  bool less = dtype_is_unsigned(t) ? low.as.u < high.as.u : low.as.i < high.as.i;
+  bool fits = dtype_is_unsigned(t) ? high.as.u - 1 <= dtype_int_max(t)
+                                   : !a->v[2].big && high.as.i - 1 <= (int64_t)dtype_int_max(t);
+  if (!less || !fits)
+    fail(a->s, E0804, a->spans[2],
+         less ? "the numbers do not fit in %s" : "randint of %s needs low < high", dtype_name(t));
+  tensor_randint(new_tensor(a, 3, TENSOR_UNSET, &out), low, high, &a->s->random);
+  return out;
+}
+
+Value builtin_eye(Args *a) {
+  args_names(a, NULL, 0);
+  args_count(a, 2, 3);
+  int64_t n = args_int(a, 1), m = a->npos > 2 ? args_int(a, 2) : n;
+  Str why = session_str(a->s);
+  return value_new_tensor(a->s, tensor_eye(args_dtype(a, 0), n, m, &why), &why, a->span);
+}
+
+static Scalar number(Args *a, size_t i) {
+  if (!val_is_number(a->v[i]))
+    fail(a->s, E0801, a->spans[i], "arange takes numbers, not %s", val_describe(a->s, a->v[i]));
+  return val_to_scalar(a->v[i]);
+}
+
+Value builtin_arange(Args *a) {
+  static const char *const names[] = {"step"};
+  args_names(a, names, 1);
+  args_count(a, 2, 4);
+  DType t = args_dtype(a, 0);
+  Scalar zero = {DT_I64, {.i = 0}}, step = {DT_I64, {.i = 1}};
+  Scalar from = a->npos > 2 ? number(a, 1) : zero, to = number(a, a->npos > 2 ? 2 : 1);
+  if (a->npos > 3)
+    step = number(a, 3);
+  const Value *named = args_named(a, "step");
+  if (named && val_is_number(*named))
+    step = val_to_scalar(*named);
+  if (scalar_convert(step, DT_F64).as.f == 0.0)
+    fail(a->s, E0804, a->span, "the step of arange cannot be 0");
+  if (dtype_is_int(t) && (dtype_is_float(from.type) || dtype_is_float(step.type)))
+    fail(a->s, E0801, a->span, "arange of %s takes ints", dtype_name(t));
+  Str why = session_str(a->s);
+  return value_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
+}
+
+/* Nested lists ----------------------------------------------------------------------------- */
+
+/* The shape that the first elements say; the filling pass checks that the others agree. */
+static int nested_shape(Args *a, Value v, int64_t *extent) {
+  int rank = 0;
+  while (val_is_sequence(v)) {
+    if (rank == TENSOR_MAX_RANK)
+      fail(a->s, E0807, a->spans[1], "lists nest at most %d deep in a tensor", TENSOR_MAX_RANK);
+    extent[rank++] = (int64_t)v.as.obj->as.list.n;
+    if (v.as.obj->as.list.n == 0)
+      break;
+    v = v.as.obj->as.list.v[0];
+  }
+  return rank;
+}
+
+static void fill_nested(Args *a, Tensor *t, Value v, int axis, int64_t *index) {
+  if (axis == t->rank) {
+    if (val_is_sequence(v))
+      fail(a->s, E0807, a->spans[1], "the lists are nested unevenly");
+    tensor_set(t, index, arith_fit(a->s, v, t->dtype, a->spans[1]));
+    return;
+  }
+  if (!val_is_sequence(v) || (int64_t)v.as.obj->as.list.n != t->extent[axis])
+    fail(a->s, E0807, a->spans[1], "the lists are uneven: %lld elements along axis %d, here %s%zu",
+         (long long)t->extent[axis], axis, val_is_sequence(v) ? "" : "a number, not ",
+         val_is_sequence(v) ? v.as.obj->as.list.n : (size_t)t->extent[axis]);
+  for (int64_t i = 0; i < t->extent[axis]; i++) {
+    index[axis] = i;
+    fill_nested(a, t, v.as.obj->as.list.v[i], axis + 1, index);
+  }
+}
+
+Value builtin_tensor(Args *a) {
+  int64_t extent[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK] = {0};
+  args_names(a, NULL, 0);
+  args_count(a, 2, 2);
+  DType t = args_dtype(a, 0);
+  Value v = a->v[1];
+  if (v.kind == VAL_TENSOR)
+    return arith_cast(a->s, v, t, a->spans[1]);
+  if (!val_is_sequence(v) && !val_is_scalar(v))
+    fail(a->s, E0801, a->spans[1], "tensor takes nested lists of numbers, not %s",
+         val_describe(a->s, v));
+  Str why = session_str(a->s);
+  int rank = nested_shape(a, v, extent);
+  Value out = value_new_tensor(a->s, tensor_new(t, rank, extent, TENSOR_ZERO, &why), &why, a->span);
+  fill_nested(a, out.as.tensor, v, 0, index);
+  return out;
+}
+
+/* Comparing -------------------------------------------------------------------------------- */
+
+/* A number in place of a tensor becomes one of a single element of the other's type. */
+static Tensor *operand(Args *a, size_t i) {
+  Value v = a->v[i], other = a->v[1 - i];
+  if (!val_is_scalar(v))
+    return args_tensor(a, i);
+  DType t = other.kind == VAL_TENSOR ? other.as.tensor->dtype : val_to_scalar(v).type;
+  if (v.kind == VAL_FLOAT && !dtype_is_float(t))
+    t = DT_F64;
+  Str why = session_str(a->s);
+  Value out = value_new_tensor(a->s, tensor_new(t, 0, NULL, TENSOR_ZERO, &why), &why, a->span);
+  tensor_fill(out.as.tensor, val_to_scalar(v));
+  return out.as.tensor;
+}
+
+Value builtin_allclose(Args *a) {
+  static const char *const names[] = {"rtol", "atol"};
+  args_names(a, names, 2);
+  args_count(a, 2, 4);
+  double rel = args_number_named(a, "rtol", 1e-5), abs = args_number_named(a, "atol", 1e-8);
+  if (a->npos > 2)
+    rel = scalar_convert(val_to_scalar(a->v[2]), DT_F64).as.f;
+  if (a->npos > 3)
+    abs = scalar_convert(val_to_scalar(a->v[3]), DT_F64).as.f;
+  Session *s = a->s;
+  bool close = false;
+  Str why = session_str(s);
+  if (!tensor_allclose(operand(a, 0), operand(a, 1), rel, abs, &close, &s->close, &why))
+    fail(s, E0802, a->span, "%s", str_text(&why));
+  s->close_set = !close;
+  return val_bool(close);
+}
+
+Value builtin_maxdiff(Args *a) {
+  args_names(a, NULL, 0);
+  args_count(a, 2, 2);
+  Session *s = a->s;
+  TensorDiff d;
+  Str why = session_str(s);
+  if (!tensor_maxdiff(operand(a, 0), operand(a, 1), &d, &why))
+    fail(s, E0802, a->span, "%s", str_text(&why));
+  s->close = d; /* an assert that fails on the number shows the place too */
+  s->close_set = d.count > 0;
+  return val_float(d.max_abs);
+}

@@ -1,0 +1,401 @@
+/* session.c: a session's life, its boundaries, and running texts and files in it.
+ *
+ * In: options, texts, files. Out: statuses and diagnostics. The one place where a jump is caught:
+ * session_protect runs a function under a guard of base and, however it ends, gives back the
+ * variables and temporaries made below. Parsed texts live in units, each an arena of its own; a
+ * unit that defines a kernel, function or test is kept with the session, the others go when the
+ * next run begins. Tests: tests/unit/check_session.c.
+ */
+#include "impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { POLL_EVERY = 64 };
+
+struct Unit {
+  Arena *arena;
+  bool keep;
+  Unit *next;
+};
+
+/* Failure ---------------------------------------------------------------------------------- */
+
+void fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(s->line, fmt, ap);
+  va_end(ap);
+  diag_add(&s->diags, code, span, "%s", text);
+  guard_raise(s->guard, ST_FAIL);
+}
+
+void fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(s->line, fmt, ap);
+  va_end(ap);
+  Diag *d = diag_add(&s->diags, code, span, "%s", text);
+  if (hint)
+    diag_hint(&s->diags, d, "%s", hint);
+  guard_raise(s->guard, ST_FAIL);
+}
+
+void fail_with(Session *s, Status why) {
+  guard_raise(s->guard, why);
+}
+
+void session_fail_at(Session *s, Span span) {
+  for (size_t i = 0; i < s->diags.n; i++)
+    if (!s->diags.v[i]->span.file)
+      s->diags.v[i]->span = span;
+  guard_raise(s->guard, ST_FAIL);
+}
+
+void session_fail_call(Session *s, Status why, Span span, const char *name) {
+  if (s->diags.n > 0) {
+    Diag *d = s->diags.v[s->diags.n - 1];
+    if (!d->span.file)
+      d->span = span;
+    else
+      diag_also(&s->diags, d, span, "in this call of %s", name);
+  }
+  guard_raise(s->guard, why);
+}
+
+const char *session_path(Session *s, const char *path) {
+  const char *from = s->module->directory;
+  if (path[0] == '/' || access(path, F_OK) == 0 || strcmp(from, ".") == 0)
+    return arena_strdup(s->line, path);
+  return arena_printf(s->line, "%s/%s", from, path);
+}
+
+void session_poll(Session *s) {
+  if (++s->ticks % POLL_EVERY == 0 && s->options.interrupt && *s->options.interrupt)
+    guard_raise(s->guard, ST_INTERRUPTED);
+}
+
+void session_stack(Session *s, Span span) {
+  char *here = __builtin_frame_address(0);
+  size_t used = (size_t)(here < s->stack_base ? s->stack_base - here : here - s->stack_base);
+  if (used > s->stack_room)
+    fail(s, E0810, span, "calls are nested too deeply");
+}
+
+/* Boundaries ------------------------------------------------------------------------------- */
+
+typedef struct Protected {
+  Session *s;
+  void (*fn)(Session *s, void *ctx);
+  void *ctx;
+} Protected;
+
+static void set_guard(Session *s, Guard *guard) {
+  s->guard = guard;
+  arena_set_guard(s->arena, guard);
+  arena_set_guard(s->line, guard);
+  for (size_t i = 0; i < s->nscratch; i++)
+    arena_set_guard(s->scratches[i], guard);
+  if (s->current)
+    arena_set_guard(s->current->arena, guard);
+}
+
+static void trampoline(Guard *guard, void *ctx) {
+  Protected *p = ctx;
+  set_guard(p->s, guard);
+  p->fn(p->s, p->ctx);
+}
+
+Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx) {
+  Guard *outer = s->guard;
+  size_t vars = s->vars.n, temps = s->temps.n, frame = s->frame, depth = s->depth;
+  size_t block = s->block;
+  int importing = s->importing;
+  Module *module = s->module;
+  Unit *unit = s->current;
+  if (!outer)
+    s->stack_base = __builtin_frame_address(0);
+  Protected p = {s, fn, ctx};
+  Status status = guard_run(trampoline, &p);
+  s->current = unit;
+  set_guard(s, outer);
+  s->module = module;
+  s->frame = frame;
+  s->block = block;
+  s->importing = importing;
+  s->depth = depth;
+  host_drop_vars(s, vars);
+  host_drop_temps(s, temps);
+  return status;
+}
+
+/* Life ------------------------------------------------------------------------------------- */
+
+static size_t stack_room(void) {
+  struct rlimit limit;
+  size_t room = (size_t)8 << 20;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    room = (size_t)limit.rlim_cur;
+  return room - room / 4;
+}
+
+Module *session_module(Session *s, const char *name, const char *path) {
+  Module *m = ARENA_NEW(s->arena, Module);
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  m->name = arena_strdup(s->arena, name);
+  m->path = path ? arena_strdup(s->arena, path) : NULL;
+  m->directory = slash ? arena_strndup(s->arena, path, (size_t)(slash - path)) : ".";
+  m->globals = map_new(s->arena);
+  m->next = s->modules;
+  s->modules = m;
+  return m;
+}
+
+Session *session_new(const SessionOptions *options) {
+  Session *s = calloc(1, sizeof *s);
+  if (!s)
+    return NULL;
+  s->options = *options;
+  if (!s->options.out)
+    s->options.out = stdout;
+  s->arena = arena_new(NULL, "session");
+  s->line = arena_new(NULL, "line");
+  s->names = names_new(s->arena);
+  diag_init(&s->diags, s->line);
+  s->stack_room = stack_room();
+  s->last = val_nil();
+  s->main = session_module(s, "main", NULL);
+  s->module = s->main;
+  return s;
+}
+
+static void release_globals(Session *s) {
+  for (Module *m = s->modules; m; m = m->next)
+    for (size_t i = 0; i < map_count(m->globals); i++) {
+      Value *v = map_value(m->globals, i);
+      Value old = *v;
+      *v = val_nil();
+      val_release(old);
+    }
+}
+
+/* What is left after the globals is held only by cycles: empty the lists, and they fall. */
+static void break_cycles(Session *s) {
+  while (s->objects) {
+    Object *o = s->objects;
+    for (; o && o->kind != VAL_LIST; o = o->next)
+      ;
+    if (!o || o->as.list.n == 0)
+      return;
+    Value held = val_retain((Value){.kind = o->kind, .typed = DT_NONE, .as.obj = o});
+    size_t n = o->as.list.n;
+    o->as.list.n = 0;
+    for (size_t i = 0; i < n; i++)
+      val_release(o->as.list.v[i]);
+    val_release(held);
+  }
+}
+
+void session_free(Session *s) {
+  if (!s)
+    return;
+  host_drop_vars(s, 0);
+  host_drop_temps(s, 0);
+  val_release(s->last);
+  release_globals(s);
+  break_cycles(s);
+  kernels_free(s);
+  for (Unit *u = s->units, *next; u; u = next) {
+    next = u->next;
+    arena_free(u->arena);
+    free(u);
+  }
+  for (size_t i = 0; i < s->nscratch; i++)
+    arena_free(s->scratches[i]);
+  free(s->vars.v);
+  free(s->temps.v);
+  pool_free(s->pool);
+  arena_free(s->line);
+  arena_free(s->arena);
+  free(s);
+}
+
+Pool *session_pool(Session *s) {
+  if (!s->pool)
+    s->pool = pool_new(s->options.threads);
+  return s->pool;
+}
+
+Arena *session_scratch(Session *s) {
+  if (s->depth >= MAX_DEPTH)
+    guard_raise(s->guard, ST_FAIL); /* host_call_fn refused long before */
+  while (s->nscratch <= s->depth)
+    s->scratches[s->nscratch++] = arena_new(s->guard, "statement");
+  return s->scratches[s->depth];
+}
+
+Str session_str(Session *s) {
+  return str_new(session_scratch(s));
+}
+
+DiagSink *session_diags(Session *s) {
+  return &s->diags;
+}
+
+int session_exit_status(Status status) {
+  static const int codes[] = {
+      [ST_OK] = 0,     [ST_FAIL] = 1,          [ST_USAGE] = 2, [ST_COMPILE] = 3,
+      [ST_DEVICE] = 4, [ST_INTERRUPTED] = 130, [ST_NOMEM] = 1};
+  return codes[status];
+}
+
+bool session_write(Session *s, const char *text, size_t n) {
+  if (!s->write_failed && !io_write(s->options.out, text, n))
+    s->write_failed = true;
+  return !s->write_failed;
+}
+
+void session_print(Session *s, const Str *text) {
+  if (session_write(s, str_text(text), text->n))
+    return;
+  diag_add(&s->diags, E0830, (Span){NULL, 0, 0}, "the output cannot be written");
+  guard_raise(s->guard, ST_USAGE);
+}
+
+/* Running ---------------------------------------------------------------------------------- */
+
+static void free_units(Session *s) {
+  Unit **at = &s->units;
+  while (*at) {
+    Unit *u = *at;
+    if (u->keep) {
+      at = &u->next;
+      continue;
+    }
+    *at = u->next;
+    arena_free(u->arena);
+    free(u);
+  }
+}
+
+void session_begin(Session *s) {
+  if (s->guard)
+    return; /* inside another run: its diagnostics and texts stay */
+  diag_clear(&s->diags);
+  arena_reset(s->line);
+  diag_init(&s->diags, s->line);
+  free_units(s);
+}
+
+/* Does something in the text outlive its run? */
+static bool must_keep(const AstFile *f) {
+  for (size_t i = 0; i < f->tokens.n; i++) {
+    uint8_t kind = f->tokens.v[i].kind;
+    if (kind == T_KERNEL || kind == T_FN || kind == T_TEST)
+      return true;
+  }
+  return false;
+}
+
+AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
+                       ParseStatus *status) {
+  Unit *u = calloc(1, sizeof *u);
+  if (!u)
+    guard_raise(s->guard, ST_NOMEM);
+  u->arena = arena_new(s->guard, "unit");
+  u->next = s->units;
+  s->units = u;
+  s->current = u;
+  ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
+  AstFile *f = NULL;
+  *status = parse_file(&in, &f);
+  u->keep = f && must_keep(f);
+  return f;
+}
+
+void session_keep(Session *s) {
+  if (s->current)
+    s->current->keep = true;
+}
+
+void session_run_block(Session *s, const AstFile *f, Module *m) {
+  Value result = val_nil();
+  Module *outer = s->module;
+  s->module = m;
+  for (size_t i = 0; i < f->body.n; i++)
+    host_stmt(s, f->body.v[i], true, &result);
+  s->module = outer;
+}
+
+typedef struct Text {
+  const char *name, *text;
+  size_t n;
+  bool prompt;
+  ParseStatus status;
+} Text;
+
+static void run_text(Session *s, void *ctx) {
+  Text *t = ctx;
+  AstFile *f = session_parse(s, t->name, t->text, t->n, t->prompt, &t->status);
+  if (t->status == PARSE_ERROR)
+    fail_with(s, ST_COMPILE);
+  if (t->status == PARSE_PENDING)
+    return;
+  if (s->options.emit == EMIT_AST) {
+    Str out = session_str(s);
+    ast_print(f, &out);
+    session_print(s, &out);
+    s->emitted = true;
+    return;
+  }
+  session_run_block(s, f, s->main);
+  device_finish(s);
+}
+
+static Status finish(Session *s, Status status) {
+  if (s->emitted && s->diags.errors == 0)
+    return ST_OK; /* --emit printed its stage, and left */
+  if (status == ST_NOMEM && s->diags.errors == 0)
+    diag_add(&s->diags, E0811, (Span){NULL, 0, 0}, "memory is short");
+  return status;
+}
+
+Status session_run_text(Session *s, const char *name, const char *text, size_t n) {
+  session_begin(s);
+  Text t = {name, text, n, false, PARSE_OK};
+  return finish(s, session_protect(s, run_text, &t));
+}
+
+Status session_run_file(Session *s, const char *path) {
+  session_begin(s);
+  size_t n = 0;
+  const char *why = NULL, *slash = strrchr(path, '/');
+  char *text = io_read_file(s->line, path, &n, &why);
+  if (!text) {
+    diag_add(&s->diags, E0831, (Span){NULL, 0, 0}, "%s cannot be read: %s", path, why);
+    return ST_USAGE;
+  }
+  s->main->path = arena_strdup(s->arena, path);
+  s->main->directory = slash ? arena_strndup(s->arena, path, (size_t)(slash - path)) : ".";
+  Text t = {path, text, n, false, PARSE_OK};
+  return finish(s, session_protect(s, run_text, &t));
+}
+
+static bool ends_in_semicolon(const char *text, size_t n) {
+  while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\n' || text[n - 1] == '\t'))
+    n--;
+  return n > 0 && text[n - 1] == ';';
+}
+
+PromptResult session_prompt(Session *s, const char *name, const char *text, size_t n,
+                            Status *status) {
+  session_begin(s);
+  Text t = {name, text, n, true, PARSE_OK};
+  s->prompt = true;
+  s->quiet = ends_in_semicolon(text, n);
+  *status = finish(s, session_protect(s, run_text, &t));
+  s->prompt = false;
+  return t.status == PARSE_PENDING ? PROMPT_PENDING : PROMPT_DONE;
+}

@@ -1,0 +1,121 @@
+/* session.h: a session: host programs run, their values, and what a call of a kernel is.
+ *
+ * In: program text or files, and options. Out: what the program prints (on options.out), a Status,
+ * and diagnostics in the session's sink. A session owns all its values; after an error it is as
+ * before the statement that failed, and goes on. What always holds: nothing here exits or writes to
+ * standard error; no jump leaves a function of this header; CUDA, threads and Lua are not touched
+ * before a program first needs them. Tests: tests/unit/check_session.c, tests/lang.
+ */
+#ifndef TILESH_SESSION_SESSION_H
+#define TILESH_SESSION_SESSION_H
+
+#include <signal.h>
+
+#include "base/base.h"
+#include "eval/eval.h"
+#include "tensor/tensor.h"
+
+typedef struct Session Session;
+
+/* What running a file is for: which of its statements matter. */
+typedef enum SessionMode {
+  MODE_RUN,   /* tests are skipped; `check` and `bench` statements run */
+  MODE_TEST,  /* bench statements are skipped, tests are collected for session_run_tests */
+  MODE_CHECK, /* as MODE_RUN, but every kernel call is checked with all checkers; no bench */
+  MODE_BENCH  /* tests and checks are skipped */
+} SessionMode;
+
+typedef enum SessionEmit {
+  EMIT_NOTHING,
+  EMIT_AST,
+  EMIT_IR,
+  EMIT_SCHEDULED,
+  EMIT_LOWERED,
+  EMIT_CUDA,
+  EMIT_PTX,
+  EMIT_CUBIN
+} SessionEmit;
+
+typedef struct SessionOptions { /* all zero: the defaults */
+  const char *device;           /* "cpu", "cuda", "cuda:1"; NULL: cuda:0 if there, else cpu */
+  const char *arch;             /* "sm_90a"; NULL: the device's, else sm_90a */
+  EvalCpu cpu;                  /* instruction set of the evaluator */
+  bool cpu_set;                 /* false: the best one here, whatever cpu holds */
+  int threads;                  /* of the pool; 0: one a processor */
+  EvalChecks checks;            /* CHECKS_NONE is only meant if checks_set */
+  bool checks_set;              /* false: CHECKS_DEFAULT */
+  uint64_t shake;               /* 0: natural order of blocks */
+  SessionMode mode;
+  SessionEmit
+      emit;  /* EMIT_IR and later: the first kernel call prints that stage and ends the run */
+  bool safe; /* no files but those named */
+  int bench_bursts;                       /* of `bench`; 0: until 0.2 s, at least 5 (7 on a GPU) */
+  bool json;                              /* bench statements print one JSON object a line */
+  FILE *out;                              /* results; NULL: stdout */
+  size_t width;                           /* columns of a printed line; 0: 80 */
+  const volatile sig_atomic_t *interrupt; /* polled; not 0 stops what runs */
+  const char *const *args;                /* what `args` holds in the program */
+  size_t nargs;
+} SessionOptions;
+
+/* NULL only when memory is short. options is copied; the strings it names must outlive it. */
+Session *session_new(const SessionOptions *options);
+void session_free(Session *s); /* NULL is allowed */
+
+/* Runs statements. name is shown in diagnostics. ST_OK or what session_diags then explains. */
+Status session_run_text(Session *s, const char *name, const char *text, size_t n);
+/* Runs a file in the session's global scope; paths of its imports start at its folder. */
+Status session_run_file(Session *s, const char *path);
+
+typedef enum PromptResult { PROMPT_DONE, PROMPT_PENDING } PromptResult;
+/* One entry of the prompt: expressions print their value (but nil, and after a trailing `;`), which
+ * `_` then names. PENDING: the text is unfinished, nothing was run. */
+PromptResult session_prompt(Session *s, const char *name, const char *text, size_t n,
+                            Status *status);
+
+/* Diagnostics of the last run; cleared when the next begins. */
+DiagSink *session_diags(Session *s);
+/* The exit status of the command for a Status (cli.md). */
+int session_exit_status(Status status);
+/* Writes the text to the program's output; false where that failed. */
+bool session_write(Session *s, const char *text, size_t n);
+
+/* Tests ------------------------------------------------------------------------------------ */
+
+typedef enum TestOutcome { TEST_PASSED, TEST_FAILED, TEST_SKIPPED } TestOutcome;
+
+typedef struct SessionTest { /* valid until the next run */
+  const char *name;
+  const char *file;
+  uint32_t line;
+  TestOutcome outcome;
+  double seconds;
+  const char *text; /* the diagnostics of a failed test, formatted without colour; else "" */
+} SessionTest;
+
+/* Runs the tests that running files in MODE_TEST collected, in order, each in a scope of its own,
+ * and calls report after each. filter: only tests whose name holds it; NULL: all. Returns
+ * ST_OK, ST_FAIL if one failed, ST_INTERRUPTED, or ST_USAGE (output could not be written). */
+Status session_run_tests(Session *s, const char *filter,
+                         void (*report)(void *ctx, const SessionTest *test), void *ctx);
+
+/* Looking at a session --------------------------------------------------------------------- */
+
+/* Calls fn for each global in order of definition: its name and one line that describes the value
+ * ("f16[3, 4] on cpu", "kernel", "int 3"). */
+void session_each_global(Session *s, void (*fn)(void *ctx, const char *name, const char *what),
+                         void *ctx);
+/* Describes the type of an expression, which it evaluates (`:type`). */
+Status session_type_of(Session *s, const char *text, size_t n, Str *out);
+/* The documentation of a global or builtin: signature and `##` comment; false if there is none. */
+bool session_help(Session *s, const char *name, Str *out);
+/* Calls fn for the names a completion of `prefix` may take. */
+void session_complete(Session *s, const char *prefix, void (*fn)(void *ctx, const char *name),
+                      void *ctx);
+/* The stage's text of a kernel call's kernel (`:ir f(a, b)`, --emit). */
+Status session_emit_call(Session *s, const char *text, size_t n, SessionEmit stage, Str *out);
+/* "cpu" or "cuda:0". Choosing opens the device; ST_DEVICE if it is not there. */
+const char *session_device(Session *s);
+Status session_use_device(Session *s, const char *name);
+
+#endif

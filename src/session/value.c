@@ -1,0 +1,340 @@
+/* value.c: making, counting and printing the values of host programs.
+ *
+ * In: C values. Out: Values, counted as value.h says. Text of values: numbers read back as the same
+ * value, strings raw at the top and quoted inside lists, tensors as tensor_print does. Tests:
+ * tests/unit/check_session.c, tests/lang/values_*.tile.
+ */
+#include "value.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "impl.h"
+
+enum { PRINT_DEPTH = 50 };
+
+Value val_nil(void) {
+  return (Value){.kind = VAL_NIL, .typed = DT_NONE};
+}
+Value val_bool(bool b) {
+  return (Value){.kind = VAL_BOOL, .typed = DT_NONE, .as.b = b};
+}
+Value val_int(int64_t i) {
+  return (Value){.kind = VAL_INT, .typed = DT_NONE, .as.i = i};
+}
+Value val_uint(uint64_t u) {
+  return (Value){.kind = VAL_INT, .typed = DT_NONE, .big = u > INT64_MAX, .as.u = u};
+}
+Value val_float(double f) {
+  return (Value){.kind = VAL_FLOAT, .typed = DT_NONE, .as.f = f};
+}
+Value val_dtype(DType t) {
+  return (Value){.kind = VAL_DTYPE, .typed = DT_NONE, .as.dtype = t};
+}
+
+Value val_borrow(Tensor *t) {
+  return (Value){.kind = VAL_TENSOR, .typed = DT_NONE, .as.tensor = t};
+}
+
+Value val_scalar(Scalar x, bool typed) {
+  Value v;
+  if (x.type == DT_BOOL)
+    v = val_bool(x.as.i != 0);
+  else if (dtype_is_float(x.type))
+    v = val_float(x.as.f);
+  else
+    v = dtype_is_unsigned(x.type) ? val_uint(x.as.u) : val_int(x.as.i);
+  if (typed)
+    v.typed = x.type;
+  return v;
+}
+
+Scalar val_to_scalar(Value v) {
+  switch (v.kind) {
+  case VAL_BOOL:
+    return (Scalar){DT_BOOL, {.i = v.as.b}};
+  case VAL_FLOAT:
+    return (Scalar){v.typed != DT_NONE ? v.typed : DT_F64, {.f = v.as.f}};
+  default:
+    return (Scalar){v.typed != DT_NONE ? v.typed : v.big ? DT_U64 : DT_I64, {.i = v.as.i}};
+  }
+}
+
+/* Objects ---------------------------------------------------------------------------------- */
+
+void *session_alloc(Session *s, size_t n) {
+  void *p = calloc(1, n ? n : 1);
+  if (!p)
+    guard_raise(s->guard, ST_NOMEM);
+  return p;
+}
+
+Value val_object(Session *s, ValueKind kind) {
+  Object *o = session_alloc(s, sizeof *o);
+  o->kind = kind;
+  o->session = s;
+  o->refs = 1;
+  o->next = s->objects;
+  if (s->objects)
+    s->objects->prev = o;
+  s->objects = o;
+  Value v = {.kind = kind, .typed = DT_NONE, .as.obj = o};
+  Value kept = val_keep(s, v);
+  o->refs--; /* the list of temporaries is its only owner */
+  return kept;
+}
+
+Value val_string(Session *s, const char *text, size_t n) {
+  Value v = val_object(s, VAL_STRING);
+  v.as.obj->as.string.s = session_alloc(s, n + 1);
+  if (n)
+    memcpy(v.as.obj->as.string.s, text, n);
+  v.as.obj->as.string.n = n;
+  return v;
+}
+
+static Value sequence(Session *s, ValueKind kind, const Value *v, size_t n) {
+  Value out = val_object(s, kind);
+  Object *o = out.as.obj;
+  o->as.list.v = session_alloc(s, n * sizeof *v);
+  o->as.list.cap = n;
+  for (size_t i = 0; i < n; i++)
+    o->as.list.v[o->as.list.n++] = val_retain(v[i]);
+  return out;
+}
+
+Value val_tuple(Session *s, const Value *v, size_t n) {
+  return sequence(s, VAL_TUPLE, v, n);
+}
+Value val_list(Session *s, const Value *v, size_t n) {
+  return sequence(s, VAL_LIST, v, n);
+}
+
+Value val_record(Session *s, const Field *v, size_t n) {
+  Value out = val_object(s, VAL_RECORD);
+  Object *o = out.as.obj;
+  o->as.record.v = session_alloc(s, n * sizeof *v);
+  for (size_t i = 0; i < n; i++) {
+    o->as.record.v[o->as.record.n++] = v[i];
+    val_retain(v[i].value);
+  }
+  return out;
+}
+
+void val_push(Session *s, Object *list, Value v) {
+  if (list->as.list.n == list->as.list.cap) {
+    size_t cap = list->as.list.cap ? list->as.list.cap * 2 : 8;
+    Value *grown = realloc(list->as.list.v, cap * sizeof *grown);
+    if (!grown)
+      guard_raise(s->guard, ST_NOMEM);
+    list->as.list.v = grown;
+    list->as.list.cap = cap;
+  }
+  list->as.list.v[list->as.list.n++] = val_retain(v);
+}
+
+Value val_tensor(Session *s, Tensor *t) {
+  Value kept = val_keep(s, val_borrow(t));
+  tensor_release(t);
+  return kept;
+}
+
+Value val_retain(Value v) {
+  if (v.kind == VAL_TENSOR)
+    tensor_retain(v.as.tensor);
+  else if (v.kind >= VAL_STRING)
+    v.as.obj->refs++;
+  return v;
+}
+
+static void free_object(Object *o) {
+  if (o->prev)
+    o->prev->next = o->next;
+  else
+    o->session->objects = o->next;
+  if (o->next)
+    o->next->prev = o->prev;
+  switch (o->kind) {
+  case VAL_STRING:
+    free(o->as.string.s);
+    break;
+  case VAL_TUPLE:
+  case VAL_LIST:
+    for (size_t i = 0; i < o->as.list.n; i++)
+      val_release(o->as.list.v[i]);
+    free(o->as.list.v);
+    break;
+  case VAL_KERNEL:
+    for (size_t i = 0; i < o->as.kernel.nsettings; i++)
+      val_release(o->as.kernel.settings[i].value);
+    free(o->as.kernel.settings);
+    break;
+  case VAL_RECORD:
+    for (size_t i = 0; i < o->as.record.n; i++)
+      val_release(o->as.record.v[i].value);
+    free(o->as.record.v);
+    break;
+  default:
+    break;
+  }
+  free(o);
+}
+
+/* Lists nested in lists are freed by recursion; how deep is bounded by val_push's callers, which
+ * refuse to build values deeper than the C stack allows (session_stack). */
+void val_release(Value v) {
+  if (v.kind == VAL_TENSOR)
+    tensor_release(v.as.tensor);
+  else if (v.kind >= VAL_STRING && --v.as.obj->refs == 0)
+    free_object(v.as.obj);
+}
+
+Value val_keep(Session *s, Value v) {
+  if (v.kind < VAL_STRING)
+    return v;
+  if (s->temps.n == s->temps.cap) { /* grown by hand: an arena would keep every old array */
+    size_t cap = s->temps.cap ? s->temps.cap * 2 : 64;
+    Value *grown = realloc(s->temps.v, cap * sizeof *grown);
+    if (!grown)
+      guard_raise(s->guard, ST_NOMEM);
+    s->temps.v = grown;
+    s->temps.cap = cap;
+  }
+  s->temps.v[s->temps.n++] = val_retain(v);
+  return v;
+}
+
+/* Text ------------------------------------------------------------------------------------- */
+
+const char *val_describe(Session *s, Value v) {
+  static const char *const plain[] = {"nil",        "a bool",   "an int",   "a float", "a dtype",
+                                      "a builtin",  "a string", "a tuple",  "a list",  "a kernel",
+                                      "a function", "a module", "a record", "a tensor"};
+  if (v.kind == VAL_TENSOR) {
+    Str text = str_new(s->line);
+    tensor_add_type(v.as.tensor, &text);
+    return str_text(&text);
+  }
+  if (val_is_scalar(v) && v.typed != DT_NONE)
+    return arena_printf(s->line, "a scalar of type %s", dtype_name(v.typed));
+  return plain[v.kind];
+}
+
+static void print_quoted(const char *p, size_t n, Str *out) {
+  str_addc(out, '"');
+  for (size_t i = 0; i < n; i++) {
+    unsigned char c = (unsigned char)p[i];
+    if (c == '"' || c == '\\')
+      str_addf(out, "\\%c", c);
+    else if (c == '\n')
+      str_add(out, "\\n");
+    else if (c == '\t')
+      str_add(out, "\\t");
+    else if (c < 32 || c == 127)
+      str_addf(out, "\\x%02x", c);
+    else
+      str_addc(out, (char)c);
+  }
+  str_addc(out, '"');
+}
+
+static void print_value(Session *s, Value v, bool quoted, int depth, Str *out);
+
+static void print_sequence(Session *s, const Object *o, int depth, Str *out) {
+  bool tuple = o->kind == VAL_TUPLE;
+  str_addc(out, tuple ? '(' : '[');
+  for (size_t i = 0; i < o->as.list.n; i++) {
+    if (i)
+      str_add(out, ", ");
+    print_value(s, o->as.list.v[i], true, depth + 1, out);
+  }
+  if (tuple && o->as.list.n == 1)
+    str_addc(out, ',');
+  str_addc(out, tuple ? ')' : ']');
+}
+
+static void print_record(Session *s, const Object *o, int depth, Str *out) {
+  str_addc(out, '{');
+  for (size_t i = 0; i < o->as.record.n; i++) {
+    str_addf(out, i ? ", %s = " : "%s = ", o->as.record.v[i].name);
+    print_value(s, o->as.record.v[i].value, true, depth + 1, out);
+  }
+  str_addc(out, '}');
+}
+
+static void print_tensor(Session *s, const Tensor *t, bool inside, Str *out) {
+  TensorPrint how = {.width = s->options.width, .header = !inside};
+  if (inside && tensor_count(t) > 20) {
+    tensor_add_type(t, out);
+    return;
+  }
+  size_t from = out->n;
+  tensor_print(t, &how, out);
+  out->n--; /* the newline: print adds its own */
+  out->s[out->n] = '\0';
+  for (size_t i = from; inside && i < out->n; i++)
+    if (out->s[i] == '\n')
+      out->s[i] = ' ';
+}
+
+static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) {
+  const Object *o = v.as.obj;
+  switch (v.kind) {
+  case VAL_STRING:
+    if (quoted)
+      print_quoted(o->as.string.s, o->as.string.n, out);
+    else
+      str_addn(out, o->as.string.s, o->as.string.n);
+    break;
+  case VAL_TUPLE:
+  case VAL_LIST:
+    print_sequence(s, o, depth, out);
+    break;
+  case VAL_KERNEL:
+    str_addf(out, "kernel %s", o->as.kernel.ast ? o->as.kernel.ast->name.text : "from IR text");
+    break;
+  case VAL_FN:
+    str_addf(out, "fn %s", o->as.fn.ast->name.text);
+    break;
+  case VAL_MODULE:
+    str_addf(out, "module %s", o->as.module->name);
+    break;
+  case VAL_RECORD:
+    print_record(s, o, depth, out);
+    break;
+  default:
+    print_tensor(s, v.as.tensor, quoted, out);
+    break;
+  }
+}
+
+static void print_value(Session *s, Value v, bool quoted, int depth, Str *out) {
+  if (depth > PRINT_DEPTH) {
+    str_add(out, "...");
+    return;
+  }
+  switch (v.kind) {
+  case VAL_NIL:
+    str_add(out, "nil");
+    break;
+  case VAL_BOOL:
+  case VAL_INT:
+  case VAL_FLOAT:
+    scalar_print(val_to_scalar(v), out);
+    break;
+  case VAL_DTYPE:
+    str_add(out, dtype_name(v.as.dtype));
+    break;
+  case VAL_BUILTIN:
+    str_addf(out, "builtin %s", v.as.builtin->name);
+    break;
+  default:
+    print_object(s, v, quoted, depth, out);
+    break;
+  }
+}
+
+void val_print(Session *s, Value v, bool quoted, Str *out) {
+  print_value(s, v, quoted, 0, out);
+}

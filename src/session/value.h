@@ -1,0 +1,144 @@
+/* value.h: the values of host programs.
+ *
+ * A Value is small and copied freely; what it points to is counted. Rule of ownership: a Value that
+ * an evaluation returns is kept alive by the session's list of temporaries until its statement
+ * ends; whoever stores one (a variable, a list) takes a reference of its own with val_retain.
+ * An unwinding jump therefore leaks nothing: it cuts the list of temporaries back to a mark.
+ */
+#ifndef TILESH_SESSION_VALUE_H
+#define TILESH_SESSION_VALUE_H
+
+#include "parser/parser.h"
+#include "tensor/tensor.h"
+
+typedef struct Session Session;
+typedef struct Value Value;
+typedef struct Object Object;
+typedef struct Module Module;
+
+typedef enum ValueKind {
+  VAL_NIL,
+  VAL_BOOL,
+  VAL_INT,
+  VAL_FLOAT,
+  VAL_DTYPE,
+  VAL_BUILTIN,
+  VAL_STRING, /* from here on counted */
+  VAL_TUPLE,
+  VAL_LIST,
+  VAL_KERNEL,
+  VAL_FN,
+  VAL_MODULE,
+  VAL_RECORD,
+  VAL_TENSOR
+} ValueKind;
+
+typedef struct Builtin Builtin;
+
+struct Value {
+  ValueKind kind;
+  DType typed; /* BOOL, INT, FLOAT: DT_NONE, or the type that a parameter or `let x: f32` gave it */
+  bool literal; /* INT, FLOAT: written as a number, and so adapts to the type that it meets */
+  bool big;     /* INT: an unsigned value of 2^63 or more, in as.u */
+  union {
+    bool b;
+    int64_t i;
+    uint64_t u;
+    double f;
+    DType dtype;
+    const Builtin *builtin;
+    Object *obj;
+    Tensor *tensor;
+  } as;
+};
+
+typedef struct Field { /* of a record; a setting of a kernel */
+  const char *name;    /* interned */
+  Value value;
+} Field;
+
+/* Everything counted but tensors. The session keeps them in one list, so that cycles (a list that
+ * holds itself) are freed with it. */
+struct Object {
+  ValueKind kind;
+  size_t refs;
+  Session *session;
+  Object *prev, *next;
+  union {
+    struct {
+      char *s; /* NUL-terminated; may hold NUL bytes */
+      size_t n;
+    } string;
+    struct {
+      Value *v;
+      size_t n, cap;
+    } list; /* TUPLE, LIST */
+    struct {
+      const AstKernel *ast; /* or NULL: read from IR text */
+      const char *doc;
+      struct IrKernel *ir;
+      Module *module;
+      Field *settings; /* of k[BM = 64] */
+      size_t nsettings;
+    } kernel;
+    struct {
+      const AstFn *ast;
+      const char *doc;
+      Module *module; /* whose globals its body sees */
+    } fn;
+    Module *module;
+    struct {
+      Field *v;
+      size_t n;
+    } record;
+  } as;
+};
+
+/* Constants without memory. */
+Value val_nil(void);
+Value val_bool(bool b);
+Value val_int(int64_t i);
+Value val_uint(uint64_t u); /* big where it does not fit in an int */
+Value val_float(double f);
+Value val_dtype(DType t);
+/* The value of a scalar: typed if `typed`, else a plain int, float or bool. */
+Value val_scalar(Scalar x, bool typed);
+/* BOOL, INT and FLOAT as a Scalar (i64, u64, f64, bool, or the typed one). */
+Scalar val_to_scalar(Value v);
+
+/* New counted values; each is put on the session's list of temporaries. */
+Value val_string(Session *s, const char *text, size_t n);
+Value val_tuple(Session *s, const Value *v, size_t n); /* takes references */
+Value val_list(Session *s, const Value *v, size_t n);
+Value val_record(Session *s, const Field *v, size_t n);
+Value val_object(Session *s, ValueKind kind); /* an empty object of that kind */
+/* Takes over the caller's reference. NULL is a bug. */
+Value val_tensor(Session *s, Tensor *t);
+/* A Value of a tensor that something else keeps alive for the statement. */
+Value val_borrow(Tensor *t);
+
+Value val_retain(Value v);
+void val_release(Value v);
+/* Puts one more reference on the list of temporaries, which now owns it. */
+Value val_keep(Session *s, Value v);
+void val_push(Session *s, Object *list, Value v); /* appends to a list */
+
+static inline bool val_is_number(Value v) {
+  return v.kind == VAL_INT || v.kind == VAL_FLOAT;
+}
+static inline bool val_is_scalar(Value v) {
+  return val_is_number(v) || v.kind == VAL_BOOL;
+}
+static inline bool val_is_sequence(Value v) {
+  return v.kind == VAL_TUPLE || v.kind == VAL_LIST;
+}
+static inline const char *val_text(Value v) {
+  return v.as.obj->as.string.s;
+}
+
+/* "an int", "f16[3, 4]", "a kernel": for messages. */
+const char *val_describe(Session *s, Value v);
+/* As print shows it; quoted: strings in quotes (inside lists). */
+void val_print(Session *s, Value v, bool quoted, Str *out);
+
+#endif
