@@ -344,7 +344,7 @@ static double float_from_long(long double x, DType to) {
   const Format *f = format_of(to);
   double d = (double)x;
   if ((long double)d != x) { /* keep off the ties of the narrow type that d may have landed on */
-    double other = nextafter(d, (long double)d < x ? INFINITY : -INFINITY);
+    double other = nextafter(d, (long double)d < x ? (double)INFINITY : -(double)INFINITY);
     d = fabs(remainder(d, ldexp(1, ilogb(d) - 9))) == 0 ? other : d;
   }
   return value_of(f, nearest(f, d));
