@@ -66,6 +66,8 @@ struct Arena {
   size_t next_size;
 };
 
+/* Without a boundary there is nobody to tell: the caller asked for it by passing no guard. _Exit,
+ * not exit, because handlers may want memory too. */
 static _Noreturn void out_of_memory(Guard *guard, const char *name) {
   if (guard)
     guard_raise(guard, ST_NOMEM);
@@ -96,6 +98,7 @@ static Chunk *chunk_new(Arena *a, size_t size) {
   return c;
 }
 
+/* The allocator must be able to write into what it gets back. */
 static void chunk_free(Chunk *c) {
   UNPOISON(c->data, c->size);
   free(c);
@@ -145,10 +148,13 @@ size_t arena_bytes(const Arena *a) {
   return a->bytes;
 }
 
+/* What a small block takes: a multiple of ALIGN, with the gap that lets the sanitizer see a step
+ * beyond the end. */
 static size_t rounded(size_t size) {
   return (size + GAP + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
+/* A block with a chunk of its own, first in the list. */
 static void *alloc_big(Arena *a, size_t size) {
   Chunk *c = chunk_new(a, size);
   c->next = a->big;
@@ -158,6 +164,7 @@ static void *alloc_big(Arena *a, size_t size) {
   return c->data;
 }
 
+/* The rest of a chunk that is too short for a block is left: chunks are much larger than blocks. */
 void *arena_alloc(Arena *a, size_t size) {
   if (size >= BIG) {
     void *p = alloc_big(a, size);
@@ -208,6 +215,9 @@ static bool grow_in_place(Arena *a, void *p, size_t old_size, size_t new_size) {
   return true;
 }
 
+/* Three ways: it still fits, it is the newest small block, or it moves. A big block that moves
+ * gives its chunk back if that was the newest, so that growing by doubling holds old and new only.
+ */
 void *arena_grow(Arena *a, void *p, size_t old_size, size_t new_size) {
   if (new_size <= old_size || (p && grow_in_place(a, p, old_size, new_size)))
     return p ? p : arena_alloc(a, new_size);

@@ -17,6 +17,7 @@ typedef struct DiagRow {
   DiagSeverity severity;
 } DiagRow;
 
+/* One row a code, in order of diags.def. */
 static const DiagRow rows[DIAG_COUNT] = {
 #define DIAG(code, severity, title, page) [code] = {#code, title, page, severity},
 #include "diags.def"
@@ -35,6 +36,7 @@ void diag_clear(DiagSink *sink) {
   sink->limit = limit;
 }
 
+/* Past the limit the text is not even formatted: a file of a million faults costs a counter. */
 Diag *diag_add(DiagSink *sink, DiagCode code, Span span, const char *fmt, ...) {
   DiagSeverity severity = rows[code].severity;
   if (severity == SEV_ERROR)
@@ -66,6 +68,7 @@ void diag_hint(DiagSink *sink, Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* A diagnostic holds four notes; a fifth would not be read. */
 void diag_also(DiagSink *sink, Diag *d, Span span, const char *fmt, ...) {
   if (d == &sink->spare || d->nnotes == (int)(sizeof d->notes / sizeof *d->notes))
     return;
@@ -100,6 +103,7 @@ const char *diag_page(DiagCode code) {
   return rows[code].page;
 }
 
+/* Any way a person types a code; at most four digits, so the number cannot overflow. */
 bool diag_find(const char *name, DiagCode *code) {
   const char *digits = name + (*name == 'E' || *name == 'e');
   size_t n = strlen(digits);

@@ -41,6 +41,7 @@ typedef struct Printer {
 
 /* ---- text without surprises ------------------------------------------------------------------ */
 
+/* Names and paths come from files: no control byte of theirs may reach the terminal. */
 static void add_clean(Str *out, const char *text) {
   for (const char *p = text; *p; p++) {
     bool control = (unsigned char)*p < 0x20 || *p == 0x7F;
@@ -48,6 +49,7 @@ static void add_clean(Str *out, const char *text) {
   }
 }
 
+/* Clean text in a color, without an empty escape where there is none. */
 static void add_colored(Str *out, const char *color, const char *text, const Colors *c) {
   str_add(out, color);
   add_clean(out, text);
@@ -57,6 +59,7 @@ static void add_colored(Str *out, const char *color, const char *text, const Col
 
 /* ---- lines as they look ---------------------------------------------------------------------- */
 
+/* Where the text of a line ends: before its newline, and before a carriage return there. */
 static uint32_t line_end(const SrcFile *f, uint32_t line) {
   uint32_t end = line + 1 < f->nlines ? f->lines[line + 1] - 1 : (uint32_t)f->n;
   if (end > f->lines[line] && f->text[end - 1] == '\r')
@@ -75,6 +78,8 @@ static size_t step(const SrcFile *f, uint32_t at, uint32_t end, size_t column, s
   return length ? length : 1;
 }
 
+/* The column, from 0, at which a byte of the line is shown; in the middle of a character, its own.
+ */
 static size_t column_of(const SrcFile *f, uint32_t line, uint32_t offset) {
   uint32_t at = f->lines[line], end = line_end(f, line);
   size_t column = 0, columns;
@@ -119,6 +124,7 @@ static void add_line(Printer *p, uint32_t line, size_t from) {
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
+/* Whether a span touches a line; one that ends with a newline does not touch the line after it. */
 static bool on_line(const Marked *m, const SrcFile *f, uint32_t line) {
   return m->span.file == f && src_line_of(f, m->span.begin) <= line &&
          line <= src_line_of(f, m->span.end > m->span.begin ? m->span.end - 1 : m->span.begin);
@@ -142,6 +148,7 @@ static void span_columns(const Marked *m, const SrcFile *f, uint32_t line, size_
     *end = *begin + 1;
 }
 
+/* The left margin: a number, or nothing. */
 static void add_gutter(Printer *p, const char *number) {
   str_addf(p->out, "%s%*s | %s", p->colors->gutter, p->gutter, number, p->colors->off);
 }
@@ -153,6 +160,8 @@ static void put_marks(char *row, size_t from, size_t begin, size_t end, char mar
       row[i - from] = mark;
 }
 
+/* One row of marks behind its margin, and words after it. A row that is all blank is left out: its
+ * span lies outside the window. Each run of one mark is put into one color. */
 static void add_marks(Printer *p, const char *row, bool cut, const char *text) {
   size_t n = WINDOW;
   while (n > 0 && row[n - 1] == ' ')
@@ -221,6 +230,7 @@ static size_t window_start(const Printer *p, uint32_t line) {
   return 0;
 }
 
+/* A line of the source, cut to the window that its marks choose, and the rows of marks below it. */
 static void show_line(Printer *p, uint32_t line) {
   char number[16];
   snprintf(number, sizeof number, "%u", p->file->first_line + line);
@@ -233,6 +243,7 @@ static void show_line(Printer *p, uint32_t line) {
 
 /* ---- the lines of one file ------------------------------------------------------------------- */
 
+/* Keeps the list sorted and without doubles: several spans may touch one line. */
 static void add_unique(uint32_t *lines, int *n, uint32_t line) {
   int at = 0;
   while (at < *n && lines[at] < line)
@@ -244,8 +255,7 @@ static void add_unique(uint32_t *lines, int *n, uint32_t line) {
   ++*n;
 }
 
-/* All of a span of up to three lines, else its first and its last. Returns whether lines are left
- * out inside. */
+/* All of a span of up to three lines, else its first and its last. */
 static void add_lines_of(const Printer *p, const Marked *m, uint32_t *lines, int *n) {
   uint32_t first = src_line_of(p->file, m->span.begin);
   uint32_t last =
@@ -257,6 +267,7 @@ static void add_lines_of(const Printer *p, const Marked *m, uint32_t *lines, int
     add_unique(lines, n, last);
 }
 
+/* All lines that spans touch in one file, and "..." where some are left out between. */
 static void show_file(Printer *p, const SrcFile *file) {
   uint32_t lines[3 * MAX_SPANS + 1];
   int n = 0;
@@ -278,6 +289,7 @@ static void show_file(Printer *p, const SrcFile *file) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* "file:line:column: ", or nothing where there is no file. */
 static void add_place(Printer *p, Span span) {
   uint32_t line, column;
   if (!span.file)
@@ -315,6 +327,7 @@ static void show_note(Printer *p, const DiagNote *note) {
     show_file(p, note->span.file);
 }
 
+/* The first line: place, severity, code, what is wrong. */
 static void show_heading(Printer *p, const Diag *d) {
   static const char *const words[] = {"error", "warning", "note"};
   add_place(p, clamped(d->span));
@@ -325,6 +338,7 @@ static void show_heading(Printer *p, const Diag *d) {
   str_addc(p->out, '\n');
 }
 
+/* Spans in the file of the main one are shown together, the others after it one by one. */
 void diag_format(const Diag *d, bool color, Str *out) {
   Printer p = {.out = out, .colors = color ? &bright : &plain};
   const char *const severities[] = {p.colors->error, p.colors->warning, p.colors->note};

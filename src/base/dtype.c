@@ -71,6 +71,7 @@ size_t dtype_compute_size(DType t) {
   return rows[t].compute_size;
 }
 
+/* The shift of a negative number keeps its sign with every compiler we build with. */
 int64_t dtype_int_min(DType t) {
   return rows[t].cls == CLASS_I ? INT64_MIN >> (64 - rows[t].bits) : 0;
 }
@@ -184,6 +185,7 @@ static float widen(uint32_t code, uint32_t sign, int mantissa, float scale) {
   return sign ? -magnitude : magnitude;
 }
 
+/* Exact; infinity and NaN have an exponent of their own, so the scaling cannot make them. */
 float f16_to_f32(uint16_t x) {
   uint32_t code = x & 0x7FFFu, sign = x & 0x8000u;
   if (code > 0x7C00) /* NaN, made quiet, as the hardware does */
@@ -193,6 +195,7 @@ float f16_to_f32(uint16_t x) {
   return widen(code, sign, 10, 0x1p112f);
 }
 
+/* A bf16 is the upper half of a float. */
 float bf16_to_f32(uint16_t x) {
   return from_bits((uint32_t)x << 16);
 }
@@ -204,10 +207,12 @@ float f8e4m3_to_f32(uint8_t x) {
   return widen(code, sign, 3, 0x1p120f);
 }
 
+/* An e5m2 is the upper byte of a half. */
 float f8e5m2_to_f32(uint8_t x) {
   return f16_to_f32((uint16_t)(x << 8));
 }
 
+/* There and back: the way a stored tile element goes. */
 float f32_round_to(DType t, float x) {
   switch (t) {
   case DT_F16:
@@ -237,6 +242,7 @@ static double int_to_odd(uint64_t magnitude, bool negative) {
   return negative ? -(double)magnitude : (double)magnitude;
 }
 
+/* x rounded once to a float type, as a double. */
 static double float_on_grid(double x, DType to) {
   switch (to) {
   case DT_F64:
@@ -254,6 +260,7 @@ static double float_on_grid(double x, DType to) {
   }
 }
 
+/* To double the processor rounds once; to anything narrower through round-to-odd. */
 static Scalar int_to_float(Scalar x, DType to) {
   bool negative = !dtype_is_unsigned(x.type) && x.as.i < 0;
   Scalar y = {.type = to};
@@ -308,6 +315,7 @@ Scalar scalar_convert(Scalar x, DType to) {
   return y;
 }
 
+/* A stored float as a double, which holds every one exactly. */
 static double load_float(DType t, const void *p) {
   uint64_t u = 0;
   memcpy(&u, p, rows[t].size);
@@ -344,6 +352,7 @@ Scalar scalar_load(DType t, const void *p) {
   return x;
 }
 
+/* The stored bits of a float of at most 32 bits. x is on the grid of t, or is rounded here. */
 static uint64_t float_code(DType t, double x) {
   float single = (float)x;
   uint32_t bits;

@@ -15,6 +15,7 @@ enum { BLOCK = 256 }; /* elements that are wide at a time */
 /* ---- narrow floats -----------------------------------------------------------------------------
  */
 
+/* The tail of a vector loop, and everything on a machine without vectors. */
 static void unpack_scalar(DType t, const unsigned char *src, float *dst, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint16_t code = 0;
@@ -62,6 +63,7 @@ void dtype_pack(DType t, const void *src, void *dst, size_t n) {
     pack_scalar(t, in + done, out + done * dtype_size(t), n - done);
 }
 
+/* In blocks, through the stored form, so that it is what packing and unpacking give. */
 void dtype_round(DType t, float *v, size_t n) {
   uint16_t codes[BLOCK]; /* wide enough for every narrow type */
   if (dtype_compute(t) == t)
@@ -94,6 +96,8 @@ typedef union Wide {
     return;                                                                                        \
   } while (0)
 
+/* At most BLOCK stored elements to their wide form: int64_t for signed integers, uint64_t for
+ * unsigned ones and bool, double for floats. */
 static void read_wide(DType t, const void *src, Wide *w, size_t n) {
   float narrow[BLOCK];
   switch (t) {
@@ -165,6 +169,7 @@ static void write_each(DType wide, DType to, const Wide *w, unsigned char *d, si
     }                                                                                              \
   } while (0)
 
+/* Anything that is not zero is true; NaN is not zero. */
 static void write_bool(DType wide, const Wide *w, unsigned char *d, size_t n) {
   if (wide == DT_F64)
     STORE(uint8_t, w->f[k] != 0);
@@ -188,6 +193,7 @@ static void write_float(DType wide, DType to, const Wide *w, unsigned char *d, s
     write_each(wide, to, w, d, n);
 }
 
+/* At most BLOCK elements from wide form (I64, U64 or F64) to stored elements of `to`. */
 static void write_wide(DType wide, DType to, const Wide *w, unsigned char *d, size_t n) {
   if (to == DT_BOOL)
     write_bool(wide, w, d, n);
@@ -210,6 +216,7 @@ static void convert_small_floats(DType from, const unsigned char *s, DType to, u
   }
 }
 
+/* The two common ways, a copy and one float to another, do not go through 64 bits. */
 void dtype_convert(DType from, const void *src, DType to, void *dst, size_t n) {
   const unsigned char *s = src;
   unsigned char *d = dst;

@@ -101,6 +101,7 @@ AVX2 static inline __m256i nan_lanes(__m256 x) {
   return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 
+/* NaN is rare: the blend is skipped for vectors without one. */
 AVX2 static size_t pack_f16(const float *src, uint16_t *dst, size_t n) {
   const __m128i nan = _mm_set1_epi16(0x7FFF);
   size_t i = 0;
@@ -138,6 +139,7 @@ AVX2 static inline __m256i narrow(__m256 x, int mantissa, int bias, int last) {
   return _mm256_blendv_epi8(_mm256_or_si256(code, sign), _mm256_set1_epi32(0x7F), nan_lanes(x));
 }
 
+/* Puts the lowest byte of each of 8 words side by side. */
 AVX2 static inline void store_bytes(uint8_t *dst, __m256i codes) {
   __m128i halves = words_to_halves(codes);
   _mm_storel_epi64((void *)dst, _mm_packus_epi16(halves, halves));
@@ -157,6 +159,8 @@ AVX2 static size_t pack_f8e5m2(const float *src, uint8_t *dst, size_t n) {
   return i;
 }
 
+/* The upper half of the float, rounded; overflow carries into infinity by itself. A NaN could carry
+ * too, so it is blended. */
 AVX2 static size_t pack_bf16(const float *src, uint16_t *dst, size_t n) {
   const __m256i one = _mm256_set1_epi32(1), half = _mm256_set1_epi32(0x7FFF);
   size_t i = 0;

@@ -18,6 +18,7 @@ struct Guard {
   int depth;
 };
 
+/* setjmp without the signal mask: a handler only sets a flag, so the mask never differs. */
 Status guard_run(void (*fn)(Guard *guard, void *ctx), void *ctx) {
   Guard guard = {.why = ST_OK, .depth = 0};
   if (setjmp(guard.env) == 0)
@@ -31,6 +32,7 @@ _Noreturn void guard_raise(Guard *guard, Status why) {
   longjmp(guard->env, 1);
 }
 
+/* No boundary, no limit: for callers whose input is already bounded. */
 bool guard_enter(Guard *guard) {
   if (!guard)
     return true;

@@ -22,6 +22,8 @@ static bool wait_writable(int fd) {
   return poll(&p, 1, -1) >= 0 || errno == EINTR;
 }
 
+/* A signal without SA_RESTART ends a write early or with EINTR; neither is a failure. Nor is
+ * a descriptor that somebody (a shell, ssh) left non-blocking. */
 static bool write_all(int fd, const char *s, size_t n) {
   while (n > 0) {
     ssize_t wrote = write(fd, s, n < 0x40000000 ? n : 0x40000000);
@@ -41,6 +43,8 @@ static bool write_all(int fd, const char *s, size_t n) {
   return true;
 }
 
+/* Bytes that stdio still holds stay in its buffer when it is interrupted, so trying again is safe.
+ */
 static bool flush(FILE *f) {
   while (fflush(f) != 0) {
     if (errno != EINTR && errno != EAGAIN)
@@ -52,6 +56,7 @@ static bool flush(FILE *f) {
   return true;
 }
 
+/* Past stdio, because after a partial failure it cannot say how much was written. */
 bool io_write(FILE *f, const char *s, size_t n) {
   int fd = fileno(f);
   if (fd < 0) /* a stream in memory */
@@ -69,6 +74,8 @@ typedef struct Reading {
   int error;
 } Reading;
 
+/* Reads until the end under a boundary of its own, so that io_read_file can close the descriptor
+ * when memory runs out. The expected size is only a hint: files grow, and /proc says 0. */
 static void read_all(Guard *guard, void *ctx) {
   Reading *r = ctx;
   Guard *outer = arena_guard(r->arena);
@@ -94,11 +101,13 @@ static void read_all(Guard *guard, void *ctx) {
   arena_set_guard(r->arena, outer);
 }
 
+/* The words for an errno, in the arena. */
 static char *explain(Arena *a, int error) {
   char buffer[128];
   return arena_strdup(a, strerror_r(error, buffer, sizeof buffer));
 }
 
+/* Out of memory is raised to the boundary of the arena's owner only after the file is closed. */
 char *io_read_file(Arena *a, const char *path, size_t *n, const char **why) {
   int fd;
   do {
@@ -149,6 +158,7 @@ static int open_beside(char *temporary, size_t size, const char *path, mode_t mo
   return -1;
 }
 
+/* Writes, syncs and renames; whatever fails, the new name is removed. Returns an errno or 0. */
 static int replace(const char *path, char *temporary, size_t size, const struct stat *old,
                    const void *data, size_t n) {
   int fd = open_beside(temporary, size, path, 0666);
@@ -182,6 +192,7 @@ static const char *behind_links(Arena *a, const char *path) {
   return path;
 }
 
+/* Only a regular file, or none, can be replaced: /dev/null must stay what it is. */
 bool io_write_file(Arena *a, const char *path, const void *data, size_t n, const char **why) {
   struct stat st;
   bool there = stat(path, &st) == 0;

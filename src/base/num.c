@@ -21,6 +21,7 @@ typedef struct Decimal {
   int exp10;
 } Decimal;
 
+/* glibc gives its built-in C locale here, without allocating. */
 static double read_f64(const char *text, char **end) {
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!c)
@@ -80,12 +81,16 @@ static Decimal decimal_next(Decimal d) {
   return d;
 }
 
+/* Whether the decimal is inside the interval of reals that round to x. As an integer with an
+ * exponent it needs no point, so no locale can misread it. */
 static bool reads_back(const Decimal *d, double x, bool single) {
   char text[48];
   snprintf(text, sizeof text, "%.*se%d", d->n, d->digits, d->exp10 - (d->n - 1));
   return single ? (double)read_f32(text) == x : read_f64(text, NULL) == x;
 }
 
+/* From the precision that is sure to be enough for a short number upwards. Subnormal numbers have
+ * fewer digits than that, so they start at one. */
 static Decimal shortest(double x, bool single) {
   bool subnormal = x < (single ? (double)FLT_MIN : DBL_MIN);
   int sure = single ? FLT_DIG : DBL_DIG, most = single ? 9 : 17;
@@ -103,6 +108,7 @@ static Decimal shortest(double x, bool single) {
   return decimal_of(x, most);
 }
 
+/* As Python prints: plain from 1e-4 up to 1e16, else with an exponent of at least two digits. */
 static void add_decimal(Str *s, const Decimal *d) {
   int point = d->exp10 + 1; /* digits before the point */
   if (d->exp10 < -4 || d->exp10 >= 16) {

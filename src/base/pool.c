@@ -73,6 +73,7 @@ Pool *pool_new(int threads) {
   return p;
 }
 
+/* Nobody may be inside pool_run. */
 void pool_free(Pool *p) {
   if (!p)
     return;
@@ -113,6 +114,8 @@ static void work(Pool *p, int number) {
   }
 }
 
+/* What a helper does all its life: sleep, work on one run, report back. The mutex is held except
+ * while working. */
 static void *helper(void *arg) {
   Worker *w = arg;
   Pool *p = w->pool;
@@ -164,6 +167,7 @@ static int number_inside(Pool *p) {
   return number;
 }
 
+/* A run inside a run: the caller's share of the pool is already this thread. */
 static void run_serially(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx,
                          int number) {
   for (size_t i = 0; i < n && !atomic_load_explicit(&p->stop, memory_order_relaxed); i++)
@@ -193,6 +197,7 @@ static void begin_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int wor
   pthread_mutex_unlock(&p->mutex);
 }
 
+/* The caller has no more work; waits for the helpers that still have some. */
 static void end_run(Pool *p) {
   pthread_mutex_lock(&p->mutex);
   while (p->busy > 0)
@@ -201,6 +206,7 @@ static void end_run(Pool *p) {
   pthread_mutex_unlock(&p->mutex);
 }
 
+/* A second caller from outside waits its turn; work() alone does small runs, no helper is woken. */
 bool pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx) {
   int inside = number_inside(p);
   if (inside >= 0) {

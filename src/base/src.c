@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* At least one line, also in an empty text. */
 static uint32_t count_lines(const char *text, size_t n) {
   uint32_t lines = 1;
   for (const char *p = text; (p = memchr(p, '\n', n - (size_t)(p - text))) != NULL; p++)
@@ -15,6 +16,7 @@ static uint32_t count_lines(const char *text, size_t n) {
   return lines;
 }
 
+/* Two passes over the text, so that the table of lines has just its size. */
 SrcFile *src_new(Arena *a, const char *name, const char *text, size_t n) {
   if (n > INT32_MAX)
     return NULL;
@@ -31,6 +33,7 @@ SrcFile *src_new(Arena *a, const char *name, const char *text, size_t n) {
   return f;
 }
 
+/* Binary search: the last line that starts at or before the offset. */
 uint32_t src_line_of(const SrcFile *f, uint32_t offset) {
   uint32_t low = 0, high = f->nlines;
   while (high - low > 1) {
@@ -43,6 +46,7 @@ uint32_t src_line_of(const SrcFile *f, uint32_t offset) {
   return low;
 }
 
+/* A column is a character: continuation bytes of UTF-8 do not count. */
 void src_position(const SrcFile *f, uint32_t offset, uint32_t *line, uint32_t *column) {
   if (offset > f->n)
     offset = (uint32_t)f->n;

@@ -33,6 +33,7 @@ static void reserve(Str *s, size_t more) {
   s->cap = cap;
 }
 
+/* text may lie inside s only as long as nothing grows: callers pass other text. */
 void str_addn(Str *s, const char *text, size_t n) {
   reserve(s, n);
   if (n)
@@ -56,6 +57,7 @@ void str_pad(Str *s, char c, size_t n) {
   s->s[s->n] = '\0';
 }
 
+/* Formats twice, first to learn the length, so that no buffer is ever too short. */
 void str_vaddf(Str *s, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);

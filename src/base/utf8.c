@@ -13,6 +13,7 @@ typedef struct Range {
   uint32_t first, last;
 } Range;
 
+/* Two columns. */
 static const Range wide[] = {
     {0x1100, 0x115F},   {0x231A, 0x231B},   {0x23E9, 0x23EC},   {0x23F0, 0x23F0},
     {0x23F3, 0x23F3},   {0x25FD, 0x25FE},   {0x2614, 0x2615},   {0x2648, 0x2653},
@@ -37,6 +38,7 @@ static const Range wide[] = {
     {0x1F947, 0x1F9FF}, {0x1FA70, 0x1FAFF}, {0x20000, 0x3FFFD},
 };
 
+/* No column: control characters, combining marks, invisible characters. */
 static const Range zero[] = {
     {0x0000, 0x001F},   {0x007F, 0x009F},   {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD},
     {0x05BF, 0x05BF},   {0x05C1, 0x05C2},   {0x05C4, 0x05C5}, {0x05C7, 0x05C7}, {0x0610, 0x061A},
@@ -51,6 +53,7 @@ static const Range zero[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+/* Whether a sorted table holds a code point. */
 static bool within(const Range *table, size_t n, uint32_t c) {
   size_t low = 0, high = n;
   while (low < high) {
@@ -90,6 +93,7 @@ size_t utf8_next(const char *s, size_t n, uint32_t *code) {
   return length;
 }
 
+/* Printable ASCII first: nearly all text is. */
 size_t utf8_columns(uint32_t code) {
   if (code >= 0x20 && code < 0x7F)
     return 1;

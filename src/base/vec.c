@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* Doubling from 8. A size that would overflow is passed on as one that no arena can give. */
 void *vec_grow(Arena *a, void *v, size_t *cap, size_t elem) {
   size_t old = *cap, want = old ? old * 2 : 8, bytes;
   if (want < old || __builtin_mul_overflow(want, elem, &bytes))
@@ -20,6 +21,7 @@ void *vec_grow(Arena *a, void *v, size_t *cap, size_t elem) {
 
 /* ---- hashing ------------------------------------------------------------------------------- */
 
+/* Spreads every bit over the word; a bijection, so that different words stay different. */
 static uint64_t mix(uint64_t x) {
   x ^= x >> 31;
   x *= UINT64_C(0x9E3779B97F4A7C15);
@@ -28,6 +30,7 @@ static uint64_t mix(uint64_t x) {
   return x ^ (x >> 32);
 }
 
+/* Eight bytes at a time; the length goes in first, so that trailing NULs count. */
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
   const unsigned char *s = p;
   uint64_t h = mix(seed ^ n);
@@ -89,6 +92,7 @@ static void fill_slots(Map *m) {
   }
 }
 
+/* The old table stays in the arena: together all of them are no larger than the last. */
 static void grow_slots(Map *m) {
   size_t want = m->nslots ? m->nslots * 2 : 16;
   m->slots = ARENA_ARRAY(m->arena, uint32_t, want);
@@ -166,6 +170,7 @@ Names *names_new(Arena *a) {
   return names;
 }
 
+/* The key's copy inside the map is the name; its own value points to it. */
 const char *names_get(Names *names, const char *s, size_t n) {
   const char *known = map_getn(names->map, s, n);
   if (known)
@@ -184,6 +189,7 @@ static int least(int a, int b) {
   return a < b ? a : b;
 }
 
+/* The least of: replace, delete, insert, swap with the letter before. */
 static int edit_cell(const char *a, const char *b, size_t i, size_t j, int diagonal, int above,
                      int left, int swap) {
   int best = diagonal + (a[i - 1] != b[j - 1]);
@@ -214,6 +220,7 @@ static int edit_distance(const char *a, const char *b) {
   return row[(na + 1) % 3][nb + 2 - na];
 }
 
+/* The first of several that are equally close. */
 const char *names_closest(const char *name, const char *const *candidates, size_t n) {
   const char *best = NULL;
   int best_distance = FAR;
