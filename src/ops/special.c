@@ -2,10 +2,80 @@
  *
  * Out: the table strip_special, [operation][operand type]. In f32 our own functions of math.inc,
  * the same text as on the GPU; narrow floats are computed in f32 and rounded to their grid once;
- * f64 is the C library's. Tests: tests/unit/check_math.c, check_ops.c.
+ * f64 is the C library's, whose last bit may differ
+ * from machine to machine (sqrt, fma, floor and the like are exact and are in arith.c). Tests:
+ * tests/unit/check_math.c, check_ops.c.
  */
 #include "math_c.h"
 #include "tables.h"
+
+GRIDS
+
+/* ---- mathematics -------------------------------------------------------------------------------
+ */
+
+#define FUNCTION(f)                                                                                \
+  STRIP1(f##_f32, float, float, ts_##f(x))                                                         \
+  STRIP1(f##_f64, double, double, f(x))                                                            \
+  NARROW(f, 1)
+FUNCTION(cbrt)
+FUNCTION(exp)
+FUNCTION(exp2)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log2)
+FUNCTION(log1p)
+FUNCTION(asin)
+FUNCTION(acos)
+FUNCTION(atan)
+FUNCTION(sinh)
+FUNCTION(cosh)
+FUNCTION(tanh)
+FUNCTION(erf)
+
+static inline double sigmoid_of(double x) {
+  double e = exp(-fabs(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
+STRIP1(rsqrt_f32, float, float, ts_rsqrt(x))
+STRIP1(rsqrt_f64, double, double, 1 / sqrt(x))
+NARROW(rsqrt, 1)
+STRIP1(sigmoid_f32, float, float, ts_sigmoid(x))
+STRIP1(sigmoid_f64, double, double, sigmoid_of(x))
+NARROW(sigmoid, 1)
+STRIP2(atan2_f32, float, float, ts_atan2(x, y))
+STRIP2(atan2_f64, double, double, atan2(x, y))
+NARROW(atan2, 2)
+STRIP2(pow_f32, float, float, ts_pow(x, y))
+STRIP2(pow_f64, double, double, pow(x, y))
+NARROW(pow, 2)
+
+/* Angles of moderate size go through a loop without branches; the others are seen to one by one.
+ * Taken in pieces because the result may replace the angle. */
+#define TURNING(f, near)                                                                           \
+  static size_t f##_f32(size_t n, void *dst, const void *const *src) {                             \
+    enum { PIECE = 256 };                                                                          \
+    float *d = dst, at[PIECE];                                                                     \
+    const float *s = src[0];                                                                       \
+    for (size_t k = 0; k < n; k += PIECE) {                                                        \
+      size_t m = n - k < PIECE ? n - k : PIECE;                                                    \
+      int far = 0;                                                                                 \
+      memcpy(at, s + k, m * sizeof *at);                                                           \
+      for (size_t i = 0; i < m; i++) {                                                             \
+        float x = at[i];                                                                           \
+        d[k + i] = near;                                                                           \
+        far |= !(x < 65536.0f && x > -65536.0f);                                                   \
+      }                                                                                            \
+      for (size_t i = 0; far && i < m; i++)                                                        \
+        d[k + i] = ts_##f(at[i]);                                                                  \
+    }                                                                                              \
+    return n;                                                                                      \
+  }                                                                                                \
+  STRIP1(f##_f64, double, double, f(x))                                                            \
+  NARROW(f, 1)
+TURNING(sin, x == 0.0f ? x : ts_turned(ts_angle_near(x), 0))
+TURNING(cos, ts_turned(ts_angle_near(x), 1))
+TURNING(tan, x == 0.0f ? x : ts_tan_part(ts_angle_near(x)))
 
 /* ---- packing, descriptors ----------------------------------------------------------------------
  */
@@ -57,9 +127,32 @@ DESC(u32, uint32_t)
 DESC(i64, int64_t)
 DESC(u64, uint64_t)
 
+STRIP1(ex2_f32, float, float, ts_ex2(x))
 STRIP1(rcp_f32, float, float, 1.0f / x)
 
 const OpStrip ISA(strip_special)[OP_COUNT][DT_COUNT] = {
+    [OP_POW] = {ROW_ROUNDED(pow)},
+    [OP_RSQRT] = {ROW_ROUNDED(rsqrt)},
+    [OP_CBRT] = {ROW_ROUNDED(cbrt)},
+    [OP_EXP] = {ROW_ROUNDED(exp)},
+    [OP_EXP2] = {ROW_ROUNDED(exp2)},
+    [OP_EXPM1] = {ROW_ROUNDED(expm1)},
+    [OP_LOG] = {ROW_ROUNDED(log)},
+    [OP_LOG2] = {ROW_ROUNDED(log2)},
+    [OP_LOG1P] = {ROW_ROUNDED(log1p)},
+    [OP_SIN] = {ROW_ROUNDED(sin)},
+    [OP_COS] = {ROW_ROUNDED(cos)},
+    [OP_TAN] = {ROW_ROUNDED(tan)},
+    [OP_ASIN] = {ROW_ROUNDED(asin)},
+    [OP_ACOS] = {ROW_ROUNDED(acos)},
+    [OP_ATAN] = {ROW_ROUNDED(atan)},
+    [OP_ATAN2] = {ROW_ROUNDED(atan2)},
+    [OP_SINH] = {ROW_ROUNDED(sinh)},
+    [OP_COSH] = {ROW_ROUNDED(cosh)},
+    [OP_TANH] = {ROW_ROUNDED(tanh)},
+    [OP_SIGMOID] = {ROW_ROUNDED(sigmoid)},
+    [OP_ERF] = {ROW_ROUNDED(erf)},
+    [OP_EX2] = {[DT_F32] = ex2_f32},
     [OP_RCP] = {[DT_F32] = rcp_f32},
     [OP_PACK_BF16] = {[DT_F32] = pack_bf16},
     [OP_PACK_F16] = {[DT_F32] = pack_f16},
