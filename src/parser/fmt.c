@@ -57,12 +57,13 @@ const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain) {
   uint32_t begin = c->begin, end = c->end;
   while (end > begin + 1 && strchr(" \t\r\f\v", s[end - 1]))
     end--;
-  if (plain && end - begin > 1 && s[begin + 1] == '#')
+  bool doc = end - begin > 1 && s[begin + 1] == '#' && (end - begin == 2 || s[begin + 2] != '#');
+  if (plain && doc)
     begin++;
   return fmt_source(f, begin, end);
 }
 
-void fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
+bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
   bool first = true;
   for (; fmt_comment_before(f, at); f->next++, first = false) {
     const Comment *c = next_comment(f);
@@ -72,15 +73,16 @@ void fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
       continue;
     }
     boxes_add(b, box_line(f->arena, BOX_NEWLINE));
-    boxes_add(b, box_comment(f->arena, text->s, text->n));
+    boxes_add(b, text);
   }
+  return !first;
 }
 
 /* ---- a sequence of statements and comments ---- */
 
 typedef struct Sequence {
   Boxes boxes;
-  bool first;     /* nothing was added yet */
+  bool first;     /* nothing stands on the line yet */
   bool item;      /* the last thing wants an empty line behind it */
   uint32_t begin; /* comments before this are not docs of what follows */
 } Sequence;
@@ -98,7 +100,7 @@ static void own_lines(Fmt *f, Sequence *q, uint32_t at, bool item) {
   for (; fmt_comment_before(f, at); f->next++, item = false) {
     const Comment *c = next_comment(f);
     separate(f, q, c->begin, item);
-    boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin));
+    boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin || !c->own_line));
     f->last = c->end;
   }
 }
@@ -124,14 +126,20 @@ static void leftovers(Fmt *f, Boxes *b, uint32_t end) {
   }
 }
 
-static bool is_item(const AstStmt *s, const Box *box) {
-  return (s->kind == STMT_KERNEL || s->kind == STMT_FN || s->kind == STMT_TEST) && box->broken;
+static bool is_item(const AstStmt *s) {
+  return s->kind == STMT_KERNEL || s->kind == STMT_FN || s->kind == STMT_TEST;
 }
 
-/* Statements i up to the returned one stand on one line in the source. */
+/* An item of several lines has an empty line around it. */
+static bool stands_apart(const Fmt *f, const AstStmt *s, const Box *box) {
+  return is_item(s) && (box->broken || 2 * f->depth + box->width > WIDTH);
+}
+
+/* Statements i up to the returned one stand on one line in the source, and may go on doing so. */
 static size_t row_end(const Fmt *f, const AstBlock *block, size_t i) {
   for (i++; i < block->n; i++) {
-    if (lines_between(f, block->v[i - 1]->span.end, block->v[i]->span.begin) > 0)
+    const AstStmt *s = block->v[i - 1], *t = block->v[i];
+    if (is_item(s) || is_item(t) || lines_between(f, s->span.end, t->span.begin) > 0)
       break;
   }
   return i;
@@ -157,18 +165,25 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
       f->next++;
     Boxes above = boxes_new(f->arena);
     const Box *box = row(f, block, i, end, &above);
-    bool item = is_item(s, box);
+    bool item = stands_apart(f, s, box);
     size_t after = f->next;
     f->next = first;
     f->last = last;
     bool commented = fmt_comment_before(f, s->span.begin);
+    if (s->doc && above.v.n > 0) { /* nothing may come between a doc and its item */
+      separate(f, q, next_comment(f)->begin, item);
+      boxes_add(&q->boxes, boxes_end(&above, BOX_ROW));
+      above.v.n = 0;
+      q->first = true;
+      item = false;
+    }
     own_lines(f, q, s->span.begin, item);
     f->next = after;
     separate(f, q, s->span.begin, item && !commented);
     boxes_add(&q->boxes, boxes_end(&above, BOX_ROW));
     boxes_add(&q->boxes, box);
     f->last = block->v[end - 1]->span.end;
-    q->item = is_item(block->v[end - 1], box);
+    q->item = stands_apart(f, s, box);
     same_line(f, &q->boxes, f->last);
     i = end;
   }
@@ -176,6 +191,7 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
 
 /* ---- blocks ---- */
 
+/* `{ … }`, to be put into a group: it breaks with what stands beside it. */
 static const Box *braces(Fmt *f, const AstBlock *block) {
   Boxes all = boxes_new(f->arena), inner = boxes_new(f->arena);
   uint32_t open = block->span.begin + 1, close = block->span.end - 1;
@@ -189,17 +205,23 @@ static const Box *braces(Fmt *f, const AstBlock *block) {
     same_line(f, &all, open);
   bool broken = fmt_comment_before(f, close) || block->n == 0 ||
                 fmt_token(f, block->v[0]->span.begin)->line_start;
-  boxes_add(&inner, broken ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, " "));
+  if (broken)
+    boxes_add(&inner, box_line(f->arena, BOX_NEWLINE));
+  else
+    boxes_add(&inner, box_break(f->arena, " "));
   Sequence q = {.boxes = boxes_new(f->arena), .first = true, .begin = open};
   f->last = open;
+  f->depth++;
   sequence(f, &q, block);
   own_lines(f, &q, close, false);
+  f->depth--;
   f->last = block->span.end;
   boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
-  boxes_add(&all, boxes_end(&inner, BOX_INDENT));
+  if (!q.first)
+    boxes_add(&all, boxes_end(&inner, BOX_INDENT));
   boxes_add(&all, box_break(f->arena, " "));
   boxes_text(&all, "}");
-  return boxes_end(&all, BOX_GROUP);
+  return boxes_end(&all, BOX_ROW);
 }
 
 /* ---- statements ---- */
@@ -267,7 +289,7 @@ static const Box *role(Fmt *f, const AstRole *r) {
     boxes_add(&b, fmt_args(f, "(", &r->options, ")"));
   boxes_text(&b, " ");
   boxes_add(&b, braces(f, &r->body));
-  return boxes_end(&b, BOX_ROW);
+  return boxes_end(&b, BOX_GROUP);
 }
 
 static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
@@ -275,6 +297,7 @@ static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
   Sequence q = {.boxes = boxes_new(f->arena), .first = true};
   boxes_text(b, "specialize {");
   f->last = s->span.begin;
+  f->depth++;
   for (size_t i = 0; i < s->as.roles.n; i++) {
     const AstRole *r = &s->as.roles.v[i];
     own_lines(f, &q, r->span.begin, false);
@@ -284,6 +307,7 @@ static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
     same_line(f, &q.boxes, f->last);
   }
   own_lines(f, &q, s->span.end - 1, false);
+  f->depth--;
   boxes_add(&inner, box_line(f->arena, BOX_NEWLINE));
   boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
   boxes_add(b, boxes_end(&inner, BOX_INDENT));
@@ -395,7 +419,7 @@ static const Box *statement(Fmt *f, const AstStmt *s) {
     simple(f, &b, s);
   else
     compound(f, &b, s);
-  return boxes_end(&b, BOX_ROW);
+  return boxes_end(&b, BOX_GROUP);
 }
 
 void fmt_format(Arena *scratch, const AstFile *file, Str *out) {

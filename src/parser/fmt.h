@@ -12,6 +12,7 @@
 typedef struct Fmt {
   Arena *arena;
   const AstFile *file;
+  size_t depth;  /* of blocks */
   size_t next;   /* the first comment not yet placed */
   uint32_t last; /* where the last statement or comment placed ends in the source */
 } Fmt;
@@ -23,8 +24,8 @@ const Token *fmt_token(const Fmt *f, uint32_t at);
 /* True if a comment not yet placed begins before `at`. */
 bool fmt_comment_before(const Fmt *f, uint32_t at);
 /* Places the comments before `at` behind what was just added: one on its line at the end of that
- * line, the others on lines of their own. A line break must follow. */
-void fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at);
+ * line, the others on lines of their own. A line break must follow where it returns true. */
+bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at);
 /* A comment's text without trailing space; `plain`: never as a doc comment. */
 const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain);
 

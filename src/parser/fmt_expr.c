@@ -24,16 +24,20 @@ static uint32_t list_end(Fmt *f, const FmtList *list) {
 }
 
 static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
+  /* Without a bracket there is no place for a comment from before the first element. */
+  bool place = *list->open || !fmt_comment_before(f, list->span(list->v, 0).begin);
+  bool commented = false; /* then the line ends here */
   for (size_t i = 0; i < list->n; i++) {
     bool last = i + 1 == list->n;
     const Box *item = list->item(f, list->v, i);
     Boxes cell = boxes_new(f->arena);
     if (i > 0)
-      boxes_add(&cell, box_break(f->arena, " "));
+      boxes_add(&cell, commented ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, " "));
     boxes_add(&cell, item);
     if (!last || list->lone_comma)
       boxes_text(&cell, ",");
-    fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
+    commented =
+        place && fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
     boxes_add(b, boxes_end(&cell, list->fill ? BOX_GROUP : BOX_ROW));
   }
 }
@@ -75,7 +79,7 @@ static bool literals(AstExpr *const *v, size_t n) {
 }
 
 const Box *fmt_exprs(Fmt *f, const char *open, AstExpr *const *v, size_t n, const char *close) {
-  FmtList list = {open, close, v, n, expr_span, expr_item, n > 8 && literals(v, n), false};
+  FmtList list = {open, close, v, n, expr_span, expr_item, !*open || literals(v, n), false};
   list.lone_comma = *open == '(' && n == 1;
   return fmt_list(f, &list);
 }
@@ -97,7 +101,7 @@ static const Box *arg_item(Fmt *f, const void *v, size_t i) {
 }
 
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close) {
-  FmtList list = {open, close, args->v, args->n, arg_span, arg_item, false, false};
+  FmtList list = {open, close, args->v, args->n, arg_span, arg_item, !*open, false};
   return fmt_list(f, &list);
 }
 
@@ -161,7 +165,7 @@ static const Box *decl_item(Fmt *f, const void *v, size_t i) {
 }
 
 const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close) {
-  FmtList list = {open, close, d->v, d->n, decl_span, decl_item, false, false};
+  FmtList list = {open, close, d->v, d->n, decl_span, decl_item, !*open, false};
   return fmt_list(f, &list);
 }
 
@@ -176,7 +180,7 @@ static const Box *name_item(Fmt *f, const void *v, size_t i) {
 }
 
 const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
-  FmtList list = {"", "", v, n, name_span, name_item, false, false};
+  FmtList list = {"", "", v, n, name_span, name_item, true, false};
   return fmt_list(f, &list);
 }
 

@@ -22,6 +22,7 @@ static Box *make(Arena *a, BoxKind kind, const char *s, size_t n) {
   b->kind = kind;
   b->s = s;
   b->n = n;
+  b->width = kind == BOX_TEXT || kind == BOX_BREAK ? str_width(s, n) : 0;
   b->broken = kind == BOX_NEWLINE || kind == BOX_EMPTY || kind == BOX_COMMENT;
   return b;
 }
@@ -46,8 +47,10 @@ void boxes_text(Boxes *b, const char *s) {
 const Box *boxes_end(Boxes *b, BoxKind kind) {
   Box *box = make(b->arena, kind, "", b->v.n);
   box->parts = b->v.v;
-  for (size_t i = 0; i < b->v.n; i++)
+  for (size_t i = 0; i < b->v.n; i++) {
     box->broken |= b->v.v[i]->broken;
+    box->width += b->v.v[i]->width;
+  }
   return box;
 }
 
@@ -82,7 +85,7 @@ static bool fits(Printer *p, Item item) {
     const Box *b = it.box;
     bool flat = it.flat && !b->broken;
     if (b->kind == BOX_TEXT)
-      used += str_width(b->s, b->n);
+      used += b->width;
     else if (b->kind == BOX_COMMENT || b->kind == BOX_NEWLINE || b->kind == BOX_EMPTY)
       return true;
     else if (b->kind == BOX_BREAK && !flat)
@@ -96,13 +99,13 @@ static bool fits(Printer *p, Item item) {
   return false;
 }
 
-static void put(Printer *p, const char *s, size_t n) {
-  if (n == 0)
+static void put(Printer *p, const Box *b) {
+  if (b->n == 0)
     return;
   str_pad(p->out, ' ', p->pending);
-  p->column += p->pending + str_width(s, n);
+  p->column += p->pending + b->width;
   p->pending = 0;
-  str_addn(p->out, s, n);
+  str_addn(p->out, b->s, b->n);
 }
 
 static void newline(Printer *p, size_t indent) {
@@ -120,15 +123,15 @@ static void step(Printer *p, Item it) {
   const Box *b = it.box;
   switch (b->kind) {
   case BOX_TEXT:
-    put(p, b->s, b->n);
+    put(p, b);
     break;
   case BOX_COMMENT:
-    put(p, "  ", 2);
-    put(p, b->s, b->n);
+    str_add(p->out, "  ");
+    str_addn(p->out, b->s, b->n);
     break;
   case BOX_BREAK:
     if (it.flat)
-      put(p, b->s, b->n);
+      put(p, b);
     else
       newline(p, it.indent);
     break;

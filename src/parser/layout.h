@@ -25,7 +25,8 @@ struct Box {
   BoxKind kind;
   bool broken; /* holds something that always breaks */
   const char *s;
-  size_t n; /* bytes of s, or number of parts */
+  size_t n;     /* bytes of s, or number of parts */
+  size_t width; /* on one line */
   const Box **parts;
 };
 

@@ -339,29 +339,44 @@ static void check_place(Parser *p, const struct StatementRow *row) {
                "host values are bound with `let`; tensors are made by zeros, randn, tensor, …");
 }
 
-/* The `##` lines that end just above the token shown, or NULL. */
-static const char *parse_doc(Parser *p) {
+/* One line end, and at most stray semicolons, from begin to end. */
+static bool next_line(const Parser *p, uint32_t begin, uint32_t end) {
+  const char *s = p->t.file->text;
+  size_t lines = 0;
+  for (uint32_t i = begin; i < end; i++)
+    lines += s[i] == '\n' || (s[i] == '\r' && s[i + 1] != '\n');
+  return lines == 1 && strspn(s + begin, " \t\r\n\f\v;") >= end - begin;
+}
+
+/* The first of the `##` lines that end just above the token shown. p->comment is left behind the
+ * last; the same index where there are none. */
+static size_t first_doc(Parser *p) {
   const Tokens *t = &p->t;
-  uint32_t at = t->v[p->i].begin;
-  while (p->comment < t->ncomments && t->comments[p->comment].begin < at)
+  uint32_t next = t->v[p->i].begin;
+  while (p->comment < t->ncomments && t->comments[p->comment].begin < next)
     p->comment++;
   size_t first = p->comment;
-  for (uint32_t next = at; first > 0 && t->comments[first - 1].doc; first--) {
+  for (; first > 0; first--) {
     const Comment *c = &t->comments[first - 1];
-    size_t lines = 0;
-    for (uint32_t i = c->end; i < next; i++)
-      lines += t->file->text[i] == '\n';
-    bool touches = lines == 1 && strspn(t->file->text + c->end, " \t\r\n\f\v") >= next - c->end;
-    if (!touches)
+    if (!c->doc || !next_line(p, c->end, next))
       break;
     next = c->begin;
   }
+  return first;
+}
+
+/* Their text, or NULL. */
+static const char *parse_doc(Parser *p) {
+  size_t first = first_doc(p);
   if (first == p->comment)
     return NULL;
   Str doc = str_new(p->arena);
   for (size_t i = first; i < p->comment; i++) {
-    const char *s = t->file->text + t->comments[i].begin + 2;
-    size_t n = t->comments[i].end - t->comments[i].begin - 2;
+    const Comment *c = &p->t.comments[i];
+    const char *s = p->t.file->text + c->begin + 2;
+    size_t n = c->end - c->begin - 2;
+    while (n > 0 && strchr(" \t\r\f\v", s[n - 1]))
+      n--;
     bool blank = n > 0 && *s == ' ';
     str_addn(&doc, s + blank, n - blank);
     if (i + 1 < p->comment)
