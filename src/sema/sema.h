@@ -1,8 +1,8 @@
 /* sema.h: names, types, shapes and constants: from the syntax tree of a kernel to its typed tree.
  *
  * In: an AstKernel, the `fn`s it can see, and a specialisation (values of its compile-time
- * parameters, static extents). Out: a SemaKernel (the signature, checked at the definition), and for
- * each specialisation a typed tree in which nothing is left to decide: names are variables and
+ * parameters, static extents). Out: a SemaKernel (the signature, checked at the definition), and
+ * for each specialisation a typed tree in which nothing is left to decide: names are variables and
  * buffers, every operation is a row of ops.def on operands of the row's types, conversions are
  * written, shapes are constants, compile-time choices are made, `fn`s are inlined. src/ir/build.h
  * turns it into IR.
@@ -34,14 +34,14 @@ typedef struct SemaNum {
 
 /* How an operation on such operands is done. */
 typedef struct SemaRule {
-  OpCode op;          /* row of ops.def; OP_NONE for unary + */
-  DType left, right;  /* the types that the operands convert to (right: of all but the first) */
-  DType dtype;        /* the result's */
-  bool untyped;       /* the result is an `int` or `float` */
-  bool swap;          /* reserved, false */
-  DiagCode code;      /* where typing failed: the diagnostic, */
-  const char *error;  /* its text … */
-  const char *hint;   /* … and hint (legal code), or NULL; in the arena */
+  OpCode op;         /* row of ops.def; OP_NONE for unary + */
+  DType left, right; /* the types that the operands convert to (right: of all but the first) */
+  DType dtype;       /* the result's */
+  bool untyped;      /* the result is an `int` or `float` */
+  bool swap;         /* reserved, false */
+  DiagCode code;     /* where typing failed: the diagnostic, */
+  const char *error; /* its text … */
+  const char *hint;  /* … and hint (legal code), or NULL; in the arena */
 } SemaRule;
 
 /* `x op y` of operators + - * / // % ** & | ^ << >> and comparisons, on scalars, tiles and tensors
@@ -148,14 +148,15 @@ typedef struct SemaKernel {
  * NULL if the signature itself is wrong. `ast` and `scope` must live as long. */
 SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink);
 
-/* "kernel matmul[BM = auto(128), E: dtype = f16](A: E[M, K]) -> (C: E[M, N])": the header's text. */
+/* "kernel matmul[BM = auto(128), E: dtype = f16](A: E[M, K]) -> (C: E[M, N])": the header's text.
+ */
 const char *sema_signature(Arena *a, const SemaKernel *k);
 
 /* ---------------------------------------------------------------- specialisation */
 
 typedef struct SemaSpec {
-  SemaValue *statics; /* by index; SV_UNSET: the default */
-  int64_t *extents;   /* static extents by index; -1: not known */
+  SemaValue *statics;    /* by index; SV_UNSET: the default */
+  int64_t *extents;      /* static extents by index; -1: not known */
   const char **bound_by; /* by index of statics: the argument that bound a dtype, or NULL */
 } SemaSpec;
 
@@ -166,7 +167,7 @@ bool sema_set(const SemaKernel *k, SemaSpec *s, const char *name, SemaValue valu
               DiagSink *sink);
 
 typedef struct SemaArg { /* the argument for an input; outputs of `out =` too */
-  bool given;  /* false: skipped (an output that the call allocates) */
+  bool given;            /* false: skipped (an output that the call allocates) */
   bool tensor;
   DType dtype; /* tensor */
   int rank;
@@ -231,7 +232,7 @@ typedef struct TBuf { /* a tensor parameter or a tile */
   TExpr *shape[SEMA_MAX_RANK];   /* global: i64 */
   bool immutable;                /* a `let` of a tile */
   TLayoutKind layout;
-  int64_t layout_amount;         /* swizzle: bytes; padded: elements */
+  int64_t layout_amount; /* swizzle: bytes; padded: elements */
   TVar *layout_index[SEMA_MAX_RANK];
   TExpr *layout_map;
   void *ir;
@@ -262,8 +263,8 @@ typedef enum TExprKind {
   TE_STRING,
   TE_DTYPE,
   TE_VAR,
-  TE_OP,     /* a pure row, element by element; operands broadcast to the result's shape */
-  TE_AND,    /* lazy, scalars */
+  TE_OP,  /* a pure row, element by element; operands broadcast to the result's shape */
+  TE_AND, /* lazy, scalars */
   TE_OR,
   TE_COND,   /* arg[0] if arg[1] else arg[2]: only the side chosen is evaluated; sides have the type
                 of the result (tiles: its shape too) */
@@ -276,11 +277,11 @@ typedef enum TExprKind {
   TE_IOTA,    /* 0 … n-1, i32 */
   TE_REDUCE,  /* of arg[0]; axis -1: of all, a scalar */
   TE_SCAN,
-  TE_DOT,     /* arg[0] @ arg[1], tiles of rank 2 */
-  TE_APPLY,   /* an inlined fn of scalars: params bound to args, element by element; then body,
-                 then value, a scalar */
-  TE_SEQ,     /* body, then value (once, outside maps): an inlined fn of anything */
-  TE_ATOMIC,  /* element; the value is the old one */
+  TE_DOT,    /* arg[0] @ arg[1], tiles of rank 2 */
+  TE_APPLY,  /* an inlined fn of scalars: params bound to args, element by element; then body,
+                then value, a scalar */
+  TE_SEQ,    /* body, then value (once, outside maps): an inlined fn of anything */
+  TE_ATOMIC, /* element; the value is the old one */
   TE_TUPLE
 } TExprKind;
 
@@ -322,14 +323,14 @@ struct TExpr {
 };
 
 typedef enum TStmtKind {
-  TS_LET,      /* scalar; also declares a var */
+  TS_LET, /* scalar; also declares a var */
   TS_SET,
   TS_ALLOC,
-  TS_ASSIGN,   /* region = value: a tile that broadcasts to it or a scalar, of the buffer's dtype */
-  TS_STORE,    /* element = value, of the buffer's dtype */
+  TS_ASSIGN, /* region = value: a tile that broadcasts to it or a scalar, of the buffer's dtype */
+  TS_STORE,  /* element = value, of the buffer's dtype */
   TS_COPY,
-  TS_DOT,      /* region (+)= a @ b of the region's dtype */
-  TS_ATOMIC,   /* element form: value is a TE_ATOMIC whose result is not used */
+  TS_DOT,    /* region (+)= a @ b of the region's dtype */
+  TS_ATOMIC, /* element form: value is a TE_ATOMIC whose result is not used */
   TS_ATOMIC_TILE,
   TS_FOR,
   TS_WHILE,
@@ -339,10 +340,17 @@ typedef enum TStmtKind {
   TS_RETURN,
   TS_PRINT,
   TS_ASSERT,
-  TS_EVAL      /* evaluates a scalar for its faults: a call whose value is not used */
+  TS_EVAL /* evaluates a scalar for its faults: a call whose value is not used */
 } TStmtKind;
 
-typedef enum TLoop { TF_RANGE, TF_UNROLL, TF_VECTORIZED, TF_PIPELINED, TF_PERSISTENT, TF_PARALLEL } TLoop;
+typedef enum TLoop {
+  TF_RANGE,
+  TF_UNROLL,
+  TF_VECTORIZED,
+  TF_PIPELINED,
+  TF_PERSISTENT,
+  TF_PARALLEL
+} TLoop;
 
 struct TStmt {
   TStmtKind kind;
@@ -395,9 +403,9 @@ struct TStmt {
 
 typedef struct SemaTree {
   const SemaKernel *kernel;
-  TBuf **buf; /* by parameter (inputs, outputs): a tensor, or NULL */
-  TVar **var; /* by parameter: a scalar, or NULL */
-  TExpr **init; /* by parameter: an output's initial value, or NULL */
+  TBuf **buf;    /* by parameter (inputs, outputs): a tensor, or NULL */
+  TVar **var;    /* by parameter: a scalar, or NULL */
+  TExpr **init;  /* by parameter: an output's initial value, or NULL */
   TVar **extent; /* symbolic extents, in order of first appearance */
   size_t nextents;
   TVar *sms;  /* or NULL */

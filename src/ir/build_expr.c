@@ -1,0 +1,224 @@
+/* build_expr.c: scalars of the typed tree to expressions and the statements before them.
+ *
+ * In: a scalar TExpr. Out: an IrExpr; loads, atomics, reductions and inlined bodies are statements
+ * appended before. `and`, `or` and conditional values become plain operations where neither side
+ * needs a statement nor can fault, else an IF that sets a variable.
+ * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
+ */
+#include "build_impl.h"
+
+#include <string.h>
+
+IrBuffer *build_buf(const TBuf *t) {
+  return t->ir;
+}
+IrVar *build_var(const TVar *v) {
+  return v->ir;
+}
+
+IrStmt *build_add(Build *b, IrKind kind) {
+  return ir_add(b->k, b->out, kind, b->span);
+}
+
+IrVar *build_let(Build *b, IrVarKind kind, const char *name, IrExpr *value) {
+  IrVar *v = ir_var(b->k, kind, name, value->type);
+  IrStmt *s = build_add(b, IRK_LET);
+  s->as.let.var = v;
+  s->as.let.value = value;
+  return v;
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static bool same_access(const IrAccess *a, const IrAccess *b) {
+  if (a->buf != b->buf)
+    return false;
+  for (int i = 0; i < a->buf->rank; i++)
+    if (a->index[i] != b->index[i])
+      return false;
+  return true;
+}
+
+IrExpr *build_load(Build *b, const IrAccess *at) {
+  bool keep = b->map && b->out == b->map;
+  for (size_t i = 0; keep && i < b->loaded.n; i++)
+    if (same_access(&b->loaded.v[i].at, at))
+      return ir_ref(b->k, b->loaded.v[i].var);
+  IrVar *v = ir_var(b->k, IRV_LET, "v", at->buf->dtype);
+  IrStmt *s = build_add(b, IRK_LOAD);
+  s->as.access.var = v;
+  s->as.access.at = *at;
+  if (keep) {
+    Loaded l = {.at = *at, .var = v};
+    VEC_PUSH(b->k->arena, &b->loaded, l);
+  }
+  return ir_ref(b->k, v);
+}
+
+static IrExpr *index_of(Build *b, const TExpr *e) {
+  const Ready *r = e->ir;
+  return r && r->scalar ? r->scalar : build_scalar(b, e);
+}
+
+IrAccess build_access(Build *b, const TRegion *r) {
+  IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked};
+  for (int i = 0; i < r->buf->rank; i++)
+    a.index[i] = index_of(b, r->axis[i].origin);
+  return a;
+}
+
+static IrExpr *element(Build *b, const TExpr *e) {
+  IrAccess a = build_access(b, &e->as.region);
+  return build_load(b, &a);
+}
+
+/* One element of a computed tile. */
+static IrExpr *value_element(Build *b, const TExpr *e) {
+  IrExpr *index[SEMA_MAX_RANK];
+  if (!b->parallel && !b->map)
+    build_prepare(b, e->arg[0]);
+  for (int i = 0; i < e->arg[0]->type.rank; i++)
+    index[i] = index_of(b, e->as.region.axis[i].origin);
+  return build_at(b, e->arg[0], index);
+}
+
+static IrExpr *atomic(Build *b, const TExpr *e, bool wants_old) {
+  IrExpr *zero = NULL;
+  IrAccess at = build_access(b, &e->as.atomic.at);
+  IrExpr *expected = e->nargs > 1 ? build_scalar(b, e->arg[1]) : NULL;
+  IrExpr *value = build_scalar(b, e->arg[0]);
+  IrStmt *s = build_add(b, IRK_ATOMIC);
+  s->as.atomic.op = e->as.atomic.op;
+  s->as.atomic.at = at;
+  s->as.atomic.value = value;
+  s->as.atomic.expected = expected;
+  if (!wants_old)
+    return zero;
+  s->as.atomic.old = ir_var(b->k, IRV_LET, "old", at.buf->dtype);
+  return ir_ref(b->k, s->as.atomic.old);
+}
+
+/* ---------------------------------------------------------------- lazy values */
+
+typedef struct Side { /* one side of a lazy operation, with what it needs before it */
+  IrBlock block;
+  IrExpr *value;
+} Side;
+
+static Side side(Build *b, const TExpr *e) {
+  Side s = {.value = NULL};
+  IrBlock *out = b->out;
+  b->out = &s.block;
+  s.value = build_scalar(b, e);
+  b->out = out;
+  return s;
+}
+
+static bool eager(const Build *b, const Side *s) {
+  return s->block.n == 0 && (b->pre || !s->value->may_fault);
+}
+
+static void set_in(Build *b, IrBlock *block, IrVar *v, IrExpr *value) {
+  IrBlock *out = b->out;
+  b->out = block;
+  IrStmt *s = build_add(b, IRK_SET);
+  s->as.let.var = v;
+  s->as.let.value = value;
+  b->out = out;
+}
+
+static IrExpr *lazy(Build *b, const TExpr *e) {
+  bool is_or = e->kind == TE_OR;
+  IrExpr *x = build_scalar(b, e->arg[0]);
+  Side y = side(b, e->arg[1]);
+  if (eager(b, &y))
+    return ir_op2(b->k, is_or ? OP_OR : OP_AND, x, y.value);
+  IrVar *v = build_let(b, IRV_MUT, "cond", x);
+  IrExpr *go = ir_ref(b->k, v);
+  set_in(b, &y.block, v, y.value);
+  IrStmt *s = build_add(b, IRK_IF);
+  s->as.if_.cond = is_or ? ir_op1(b->k, OP_NOT, go) : go;
+  s->as.if_.then = y.block;
+  IrVar *fixed = build_let(b, IRV_LET, "cond", ir_ref(b->k, v));
+  return ir_ref(b->k, fixed);
+}
+
+static IrExpr *choose(Build *b, const TExpr *e) {
+  IrExpr *cond = build_scalar(b, e->arg[1]);
+  Side x = side(b, e->arg[0]), y = side(b, e->arg[2]);
+  if (eager(b, &x) && eager(b, &y))
+    return ir_op3(b->k, OP_SELECT, cond, x.value, y.value);
+  DType t = e->type.dtype;
+  IrExpr *zero = ir_const(b->k, scalar_convert((Scalar){.type = DT_I64}, t));
+  IrVar *v = build_let(b, IRV_MUT, "choice", zero);
+  set_in(b, &x.block, v, x.value);
+  set_in(b, &y.block, v, y.value);
+  IrStmt *s = build_add(b, IRK_IF);
+  s->as.if_.cond = cond;
+  s->as.if_.then = x.block;
+  s->as.if_.other = y.block;
+  IrVar *fixed = build_let(b, IRV_LET, "choice", ir_ref(b->k, v));
+  return ir_ref(b->k, fixed);
+}
+
+/* ---------------------------------------------------------------- the rest */
+
+static IrExpr *operation(Build *b, const TExpr *e) {
+  IrExpr *arg[4];
+  for (int i = 0; i < e->nargs; i++)
+    arg[i] = build_scalar(b, e->arg[i]);
+  if (e->as.op == OP_CAST)
+    return ir_cast(b->k, arg[0], e->type.dtype);
+  return ir_expr(b->k, e->as.op, e->type.dtype, arg, e->nargs);
+}
+
+/* A fn's statements are its own: loads made before are not reused across them. */
+void build_inlined(Build *b, const TStmts *body) {
+  Span span = b->span;
+  build_stmts(b, body);
+  b->span = span;
+}
+
+static IrExpr *inlined(Build *b, const TExpr *e) {
+  for (int i = 0; i < e->nargs; i++) {
+    TVar *p = e->as.inlined.params[i];
+    p->ir = build_let(b, IRV_LET, p->name, build_scalar(b, e->arg[i]));
+  }
+  build_inlined(b, &e->as.inlined.body);
+  return build_scalar(b, e->as.inlined.value);
+}
+
+static IrExpr *constant(Build *b, const TExpr *e) {
+  Scalar v = e->as.value;
+  return ir_const(b->k, v.type == DT_U64 ? v : scalar_convert(v, e->type.dtype));
+}
+
+IrExpr *build_scalar(Build *b, const TExpr *e) {
+  switch (e->kind) {
+  case TE_CONST:
+    return constant(b, e);
+  case TE_VAR:
+    return ir_ref(b->k, build_var(e->as.var));
+  case TE_OP:
+    return operation(b, e);
+  case TE_AND:
+  case TE_OR:
+    return lazy(b, e);
+  case TE_COND:
+    return choose(b, e);
+  case TE_ELEM:
+    return element(b, e);
+  case TE_SLICE:
+    return value_element(b, e);
+  case TE_REDUCE:
+    return build_reduce_scalar(b, (TExpr *)(uintptr_t)e);
+  case TE_APPLY:
+  case TE_SEQ:
+    return inlined(b, e);
+  case TE_ATOMIC:
+    return atomic(b, e, true);
+  default: /* a tile where the checker promised a scalar: a bug of ours */
+    diag_add(b->sink, E0312, e->span, "this value cannot be built");
+    return ir_int(b->k, 0);
+  }
+}

@@ -1,0 +1,296 @@
+/* call.c: calls by name: conversions, mathematics, reductions, and the words of tile programs.
+ *
+ * In: a call. Out: its value, or TY_NONE with statements appended. A name means, in this order:
+ * what the kernel declares, a host `fn`, a dtype, a row of ops.def, a word of the table below.
+ * Tests: tests/lang/call_*.tile, tests/errors/call_*.tile.
+ */
+#include "private.h"
+
+#include <string.h>
+
+static TExpr *count_error(Check *c, const AstExpr *call, const char *name, const char *want) {
+  diag_add(c->sink, E0110, call->span, "%s takes %s, this call gives %zu", name, want,
+           call->as.call.args.n);
+  return texpr_error(c, call->span);
+}
+
+static bool take_named(Check *c, const AstArg *arg, const char *name, const char *const *params,
+                       size_t n, Args *out) {
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(params[i], arg->name) == 0) {
+      if (!out->v[i]) {
+        out->v[i] = arg->value;
+        return true;
+      }
+      diag_add(c->sink, E0110, arg->name_span, "%s gets %s twice", name, arg->name);
+      return false;
+    }
+  Diag *d = diag_add(c->sink, E0111, arg->name_span, "%s has no argument %s", name, arg->name);
+  const char *near = names_closest(arg->name, params, n);
+  if (near)
+    diag_hint(c->sink, d, "did you mean %s?", near);
+  return false;
+}
+
+bool take_args(Check *c, const AstExpr *call, const char *name, const char *const *params,
+               size_t required, size_t positional, Args *out) {
+  const AstArgs *args = &call->as.call.args;
+  size_t n = 0;
+  memset(out, 0, sizeof *out);
+  while (params[n])
+    n++;
+  if (args->npos > positional) {
+    count_error(c, call, name,
+                positional == 1 ? "1 argument by position"
+                                : arena_printf(c->a, "%zu arguments by position", positional));
+    return false;
+  }
+  for (size_t i = 0; i < args->npos; i++)
+    out->v[i] = args->v[i].value;
+  for (size_t i = args->npos; i < args->n; i++)
+    if (!take_named(c, &args->v[i], name, params, n, out))
+      return false;
+  for (size_t i = 0; i < required; i++)
+    if (!out->v[i]) {
+      diag_add(c->sink, E0110, call->span, "%s needs the argument %s", name, params[i]);
+      return false;
+    }
+  return true;
+}
+
+/* The only positional argument of a call without named ones. */
+static const AstExpr *one_arg(Check *c, const AstExpr *call, const char *name) {
+  if (call->as.call.args.n == 1 && call->as.call.args.npos == 1)
+    return call->as.call.args.v[0].value;
+  count_error(c, call, name, "1 argument");
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- conversions */
+
+static TExpr *conversion(Check *c, const AstExpr *call, DType t) {
+  const AstExpr *arg = one_arg(c, call, dtype_name(t));
+  if (!arg)
+    return texpr_error(c, call->span);
+  TExpr *x = cast(c, check_value(c, arg), t);
+  if (!is_error(x))
+    x->span = call->span;
+  return x;
+}
+
+/* int(x) and float(x) take the type off: the result meets others as a number without one. */
+static TExpr *untype(Check *c, const AstExpr *call, const char *name, DType t) {
+  const AstExpr *arg = one_arg(c, call, name);
+  if (!arg)
+    return texpr_error(c, call->span);
+  TExpr *x = cast(c, check_value(c, arg), t);
+  if (is_error(x))
+    return x;
+  TExpr *r = ARENA_NEW(c->a, TExpr);
+  *r = *x;
+  r->type.untyped = true;
+  return r;
+}
+
+static TExpr *call_int(Check *c, const AstExpr *e) {
+  return untype(c, e, "int", DT_I64);
+}
+static TExpr *call_float(Check *c, const AstExpr *e) {
+  return untype(c, e, "float", DT_F64);
+}
+
+static TExpr *bitcast(Check *c, const AstExpr *e) {
+  static const char *const params[] = {"dtype", "x", NULL};
+  Args args;
+  if (!take_args(c, e, "bitcast", params, 2, 2, &args))
+    return texpr_error(c, e->span);
+  TExpr *t = check_expr(c, args.v[0]), *x = check_value(c, args.v[1]);
+  if (is_error(t) || is_error(x))
+    return texpr_error(c, e->span);
+  if (t->kind != TE_DTYPE) {
+    Diag *d = diag_add(c->sink, E0222, args.v[0]->span, "bitcast takes a dtype first");
+    diag_hint(c->sink, d, "bitcast(u32, x)");
+    return texpr_error(c, e->span);
+  }
+  x = convert(c, x, x->type.dtype);
+  if (dtype_bits(t->type.dtype) != dtype_bits(x->type.dtype)) {
+    diag_add(c->sink, E0208, e->span, "bitcast keeps the bits: %s has %u of them, %s %u",
+             describe(c, x), dtype_bits(x->type.dtype), dtype_name(t->type.dtype),
+             dtype_bits(t->type.dtype));
+    return texpr_error(c, e->span);
+  }
+  SemaType type = x->type;
+  type.dtype = t->type.dtype;
+  return texpr_op(c, OP_BITCAST, type, &x, 1, e->span);
+}
+
+/* ---------------------------------------------------------------- rows of ops.def */
+
+static TExpr *apply(Check *c, const AstExpr *e, OpCode op) {
+  const AstArgs *args = &e->as.call.args;
+  const OpInfo *info = op_info(op);
+  if ((int)args->n != info->arity || args->npos != args->n)
+    return count_error(
+        c, e, info->name,
+        arena_printf(c->a, "%d argument%s", info->arity, info->arity == 1 ? "" : "s"));
+  TExpr *x[4];
+  SemaNum n[4];
+  bool ok = true;
+  for (int i = 0; i < info->arity; i++) {
+    x[i] = check_value(c, args->v[i].value);
+    n[i] = num_of(c, x[i], args->v[i].value);
+    ok = ok && !is_error(x[i]);
+  }
+  SemaRule r;
+  if (!ok)
+    return texpr_error(c, e->span);
+  if (!sema_apply(c->a, SEMA_KERNEL, op, n, info->arity, &r))
+    return report_rule(c, &r, e->span);
+  return apply_rule(c, &r, x, info->arity, e->span);
+}
+
+/* ---------------------------------------------------------------- words */
+
+static TExpr *iota(Check *c, const AstExpr *e) {
+  const AstExpr *arg = one_arg(c, e, "iota");
+  int64_t n;
+  if (!arg || !tile_allowed(c, e->span, "iota") ||
+      !check_const_int(c, arg, "the extent of iota", &n))
+    return texpr_error(c, e->span);
+  if (n < 0 || n > INT32_MAX) {
+    diag_add(c->sink, E0221, arg->span, "iota takes an extent from 0 to 2147483647, this is %lld",
+             (long long)n);
+    return texpr_error(c, e->span);
+  }
+  return texpr_new(c, TE_IOTA, type_tile(DT_I32, 1, &n), e->span);
+}
+
+static TExpr *max_or_min(Check *c, const AstExpr *e, OpCode two, OpCode reduce) {
+  if (e->as.call.args.npos == 2 && e->as.call.args.n == 2)
+    return apply(c, e, two);
+  return check_reduce(c, e, reduce, two == OP_MAX2 ? "max" : "min");
+}
+
+static TExpr *call_max(Check *c, const AstExpr *e) {
+  return max_or_min(c, e, OP_MAX2, OP_RMAX);
+}
+static TExpr *call_min(Check *c, const AstExpr *e) {
+  return max_or_min(c, e, OP_MIN2, OP_RMIN);
+}
+static TExpr *call_sum(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_SUM, "sum");
+}
+static TExpr *call_prod(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_PROD, "prod");
+}
+static TExpr *call_absmax(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_ABSMAX, "absmax");
+}
+static TExpr *call_any(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_ANY, "any");
+}
+static TExpr *call_all(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_ALL, "all");
+}
+static TExpr *call_argmax(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_ARGMAX, "argmax");
+}
+static TExpr *call_argmin(Check *c, const AstExpr *e) {
+  return check_reduce(c, e, OP_ARGMIN, "argmin");
+}
+static TExpr *call_cumsum(Check *c, const AstExpr *e) {
+  return check_scan(c, e, OP_SUM);
+}
+static TExpr *call_cummax(Check *c, const AstExpr *e) {
+  return check_scan(c, e, OP_RMAX);
+}
+
+/* The choice of an `auto` is the compiler's; in a body it is the value. */
+static TExpr *call_auto(Check *c, const AstExpr *e) {
+  const AstExpr *arg = one_arg(c, e, "auto");
+  return arg ? check_expr(c, arg) : texpr_error(c, e->span);
+}
+
+static TExpr *only_in_for(Check *c, const AstExpr *e) {
+  Diag *d =
+      diag_add(c->sink, E0310, e->span, "%s(…) stands only after `in`", e->as.call.fn->as.name);
+  diag_hint(c->sink, d, "for i in %s(n) { … }", e->as.call.fn->as.name);
+  return texpr_error(c, e->span);
+}
+
+static TExpr *not_yet(Check *c, const AstExpr *e) {
+  diag_add(c->sink, E0312, e->span, "explicit warp specialisation (%s) is not there yet",
+           e->as.call.fn->as.name);
+  return texpr_error(c, e->span);
+}
+
+static TExpr *call_mean(Check *c, const AstExpr *e) {
+  Diag *d = diag_add(c->sink, E0101, e->span, "kernels have no mean");
+  diag_hint(c->sink, d, "sum(x, axis = k) / n");
+  return texpr_error(c, e->span);
+}
+
+static const struct Word {
+  const char *name;
+  TExpr *(*fn)(Check *c, const AstExpr *e);
+} table[] = {{"copy", check_copy},        {"fill", check_fill},
+             {"gemm", check_gemm},        {"print", check_print},
+             {"sum", call_sum},           {"prod", call_prod},
+             {"max", call_max},           {"min", call_min},
+             {"absmax", call_absmax},     {"any", call_any},
+             {"all", call_all},           {"argmax", call_argmax},
+             {"argmin", call_argmin},     {"cumsum", call_cumsum},
+             {"cummax", call_cummax},     {"iota", iota},
+             {"reshape", check_reshape},  {"transpose", check_transpose},
+             {"bitcast", bitcast},        {"int", call_int},
+             {"float", call_float},       {"auto", call_auto},
+             {"range", only_in_for},      {"parallel", only_in_for},
+             {"pipelined", only_in_for},  {"unroll", only_in_for},
+             {"vectorized", only_in_for}, {"persistent", only_in_for},
+             {"arrive", not_yet},         {"wait", not_yet},
+             {"mean", call_mean}};
+
+static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (strcmp(table[i].name, name) == 0)
+      return table[i].fn(c, e);
+  DType t;
+  if (dtype_parse(name, strlen(name), &t))
+    return conversion(c, e, t);
+  OpCode op = sema_builtin(name);
+  if (op != OP_NONE)
+    return apply(c, e, op);
+  op = op_find(name);
+  if (op != OP_NONE && op_info(op)->cls == OPC_ATOMIC && op != OP_ATOMIC_INC)
+    return check_atomic(c, e, op);
+  return unknown_name(c, name, e->as.call.fn->span);
+}
+
+static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
+  if (s->kind == SYM_VALUE && s->value->kind == TE_DTYPE)
+    return conversion(c, e, s->value->type.dtype);
+  if (s->kind != SYM_POISON)
+    diag_add(c->sink, E0104, e->as.call.fn->span, "%s is %s here, not a function", s->name,
+             s->what);
+  return texpr_error(c, e->span);
+}
+
+TExpr *check_call(Check *c, const AstExpr *e) {
+  const AstExpr *fn = e->as.call.fn;
+  if (fn->kind == EXPR_ATTR && fn->as.attr.base->kind == EXPR_NAME &&
+      !sym_find(c, fn->as.attr.base->as.name)) {
+    TExpr *r = check_fn_call(c, e, fn->as.attr.base->as.name, fn->as.attr.name.text);
+    return r ? r : unknown_name(c, fn->as.attr.name.text, fn->span);
+  }
+  if (fn->kind != EXPR_NAME) {
+    Diag *d = diag_add(c->sink, E0104, fn->span, "this cannot be called in a kernel");
+    if (fn->kind == EXPR_ATTR && strcmp(fn->as.attr.name.text, "to") == 0)
+      diag_hint(c->sink, d, "f32(x) converts");
+    return texpr_error(c, e->span);
+  }
+  Sym *s = sym_find(c, fn->as.name);
+  if (s)
+    return call_symbol(c, e, s);
+  TExpr *r = check_fn_call(c, e, NULL, fn->as.name);
+  return r ? r : builtin(c, e, fn->as.name);
+}

@@ -1,0 +1,78 @@
+/* check.c: a kernel under a specialisation, whole; the entry points of src/sema.
+ *
+ * In: a SemaKernel and the values of its compile-time parameters. Out: the typed tree, or
+ * diagnostics. What stands before `grid` becomes the tree's `pre`.
+ * Tests: tests/unit/check_sema.c.
+ */
+#include "private.h"
+
+#include <string.h>
+
+static void not_before_grid(Check *c, const AstStmt *s) {
+  Diag *d = diag_add(c->sink, E0301, s->span, "only `let` stands before `grid`");
+  diag_also(c->sink, d, c->kernel->ast->grid->span, NULL);
+  diag_hint(c->sink, d, "move it below `grid`");
+}
+
+/* Statements before the grid, then the grid; returns the index of the first statement after it. */
+static size_t check_head(Check *c) {
+  const AstKernel *k = c->kernel->ast;
+  size_t i = 0;
+  if (!k->grid)
+    return 0;
+  c->out = &c->tree->pre;
+  c->pre = true;
+  for (; k->body.v[i] != k->grid; i++) {
+    if (k->body.v[i]->kind == STMT_LET)
+      check_let(c, k->body.v[i]);
+    else
+      not_before_grid(c, k->body.v[i]);
+  }
+  check_grid(c, k->grid);
+  c->pre = false;
+  return i + 1;
+}
+
+static void check_body(Check *c) {
+  const AstBlock *b = &c->kernel->ast->body;
+  size_t i = check_head(c);
+  c->out = &c->tree->body;
+  for (; i < b->n; i++)
+    check_stmt(c, b->v[i]);
+}
+
+static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, bool defining,
+                              DiagSink *sink) {
+  Check c = {.a = a,
+             .sink = sink,
+             .kernel = k,
+             .spec = s,
+             .scope = k->scope,
+             .defining = defining,
+             .unchecked = k->ast->unchecked};
+  Block params, body;
+  TStmts nowhere = {0};
+  size_t errors = sink->errors;
+  c.tree = ARENA_NEW(a, SemaTree);
+  c.tree->kernel = k;
+  c.out = &nowhere;
+  block_push(&c, &params);
+  signature_enter(&c);
+  block_push(&c, &body);
+  check_body(&c);
+  return sink->errors == errors ? c.tree : NULL;
+}
+
+SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
+  SemaKernel *k = ARENA_NEW(a, SemaKernel);
+  k->ast = ast;
+  k->scope = scope;
+  if (!signature_read(a, k, sink))
+    return NULL;
+  k->ok = check_kernel(a, k, NULL, true, sink) != NULL;
+  return k;
+}
+
+SemaTree *sema_check(Arena *a, const SemaKernel *k, const SemaSpec *s, DiagSink *sink) {
+  return check_kernel(a, k, s, false, sink);
+}

@@ -1,0 +1,188 @@
+/* names.c: scopes of a kernel or fn, and the words of messages.
+ *
+ * In: names as written. Out: what they stand for; where nothing does, a diagnostic with the closest
+ * name there is. Blocks nest; the outermost of an inlined fn has no outer block, for a fn sees
+ * nothing of the kernel. Tests: tests/errors/name_*.tile.
+ */
+#include "private.h"
+
+#include <string.h>
+
+void block_push(Check *c, Block *b) {
+  memset(b, 0, sizeof *b);
+  b->up = c->block;
+  c->block = b;
+}
+
+void block_pop(Check *c) {
+  c->block = c->block->up;
+}
+
+static Sym *find_in(const Block *b, const char *name) {
+  for (size_t i = b->syms.n; i-- > 0;)
+    if (b->syms.v[i].name == name)
+      return &b->syms.v[i];
+  return NULL;
+}
+
+Sym *sym_find(Check *c, const char *name) {
+  for (Block *b = c->block; b; b = b->up) {
+    Sym *s = find_in(b, name);
+    if (s)
+      return s;
+  }
+  return NULL;
+}
+
+Sym *sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
+  Sym *old = find_in(c->block, name.text);
+  if (old) {
+    Diag *d = diag_add(c->sink, E0102, name.span, "%s is declared twice in this block", name.text);
+    if (old->span.file)
+      diag_also(c->sink, d, old->span, NULL);
+  }
+  Sym s = {
+      .name = name.text, .kind = kind, .what = what, .span = name.span, .parallel = c->parallel};
+  VEC_PUSH(c->a, &c->block->syms, s);
+  return &c->block->syms.v[c->block->syms.n - 1];
+}
+
+void sym_value(Check *c, AstName name, TExpr *value, const char *what) {
+  Sym *s = sym_declare(c, name, is_error(value) ? SYM_POISON : SYM_VALUE, what);
+  s->value = value;
+}
+
+/* ---------------------------------------------------------------- did you mean */
+
+typedef VEC(const char *) NameList;
+
+static const char *const words[] = {
+    "copy",       "fill",       "gemm",       "sum",        "prod",       "max",
+    "min",        "absmax",     "any",        "all",        "argmax",     "argmin",
+    "cumsum",     "cummax",     "iota",       "reshape",    "transpose",  "range",
+    "parallel",   "pipelined",  "unroll",     "vectorized", "persistent", "atomic_add",
+    "atomic_max", "atomic_min", "atomic_and", "atomic_or",  "atomic_xor", "atomic_exchange",
+    "atomic_cas", "print",      "bitcast",    "int",        "float",      "sms"};
+
+static void visible_names(Check *c, NameList *out) {
+  for (Block *b = c->block; b; b = b->up)
+    for (size_t i = 0; i < b->syms.n; i++)
+      VEC_PUSH(c->a, out, b->syms.v[i].name);
+  if (c->scope && c->scope->name)
+    for (size_t i = 0; c->scope->name(c->scope->ctx, i); i++)
+      VEC_PUSH(c->a, out, c->scope->name(c->scope->ctx, i));
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    VEC_PUSH(c->a, out, words[i]);
+  for (size_t i = 0; sema_builtin_name(i); i++)
+    VEC_PUSH(c->a, out, sema_builtin_name(i));
+  for (int t = 0; t < (int)DT_COUNT; t++)
+    VEC_PUSH(c->a, out, dtype_name((DType)t));
+}
+
+TExpr *unknown_name(Check *c, const char *name, Span span) {
+  NameList list = {0};
+  visible_names(c, &list);
+  const char *near = names_closest(name, list.v, list.n);
+  Diag *d = diag_add(c->sink, E0101, span, "there is no name %s here", name);
+  if (near)
+    diag_hint(c->sink, d, "did you mean %s?", near);
+  else if (!c->fn)
+    diag_hint(c->sink, d, "a kernel sees its parameters, its own names and the host's fns");
+  return texpr_error(c, span);
+}
+
+/* ---------------------------------------------------------------- words of messages */
+
+const char *span_text(Check *c, Span span) {
+  if (!span.file || span.end - span.begin > 48)
+    return NULL;
+  const char *s = span.file->text + span.begin;
+  size_t n = span.end - span.begin;
+  return memchr(s, '\n', n) || memchr(s, 0, n) ? NULL : arena_strndup(c->a, s, n);
+}
+
+const char *source_text(Check *c, const AstExpr *e) {
+  const char *s = e ? span_text(c, e->span) : NULL;
+  if (!s)
+    return NULL;
+  switch (e->kind) {
+  case EXPR_UNARY:
+  case EXPR_BINARY:
+  case EXPR_COMPARE:
+  case EXPR_COND:
+    return arena_printf(c->a, "(%s)", s);
+  default:
+    return s;
+  }
+}
+
+static void add_extent(Str *s, const TExpr *e) {
+  int64_t v;
+  if (is_const_int(e, &v))
+    str_addf(s, "%lld", (long long)v);
+  else if (e->kind == TE_VAR)
+    str_add(s, e->as.var->name);
+  else
+    str_add(s, "…");
+}
+
+static const char *describe_global(Check *c, const TRegion *r) {
+  Str s = str_new(c->a);
+  str_addf(&s, "the global tensor %s: %s[", r->buf->name, dtype_name(r->buf->dtype));
+  for (int i = 0; i < r->buf->rank; i++) {
+    if (i)
+      str_add(&s, ", ");
+    add_extent(&s, r->buf->shape[i]);
+  }
+  str_addc(&s, ']');
+  return str_text(&s);
+}
+
+const char *sema_type_name(Arena *a, const SemaType *t) {
+  static const char *const kinds[] = {
+      [TY_ERROR] = "unknown",   [TY_NONE] = "no value",        [TY_NUM] = "",
+      [TY_TILE] = "",           [TY_GLOBAL] = "global tensor", [TY_TUPLE] = "a tuple",
+      [TY_STRING] = "a string", [TY_DTYPE] = "a dtype"};
+  if (t->kind != TY_NUM && t->kind != TY_TILE)
+    return kinds[t->kind];
+  const char *base = sema_num_name((SemaNum){.dtype = t->dtype, .untyped = t->untyped});
+  if (t->kind == TY_NUM)
+    return base;
+  Str s = str_new(a);
+  str_addf(&s, "%s[", base);
+  for (int i = 0; i < t->rank; i++)
+    str_addf(&s, "%s%lld", i ? ", " : "", (long long)t->extent[i]);
+  str_addc(&s, ']');
+  return str_text(&s);
+}
+
+const char *describe(Check *c, const TExpr *e) {
+  if (e->type.kind == TY_GLOBAL)
+    return describe_global(c, &e->as.region);
+  return sema_type_name(c->a, &e->type);
+}
+
+SemaNum num_of(Check *c, const TExpr *e, const AstExpr *ast) {
+  SemaNum n = {.dtype = e->type.dtype,
+               .untyped = e->type.untyped,
+               .array = is_tile(e),
+               .constant = e->kind == TE_CONST,
+               .text = source_text(c, ast)};
+  if (n.constant)
+    n.value = e->as.value;
+  return n;
+}
+
+/* ---------------------------------------------------------------- depth */
+
+bool enter(Check *c, Span span) {
+  if (++c->depth <= CHECK_MAX_DEPTH)
+    return true;
+  if (c->depth == CHECK_MAX_DEPTH + 1)
+    diag_add(c->sink, E0109, span, "this is nested too deeply, the fns it calls included");
+  return false;
+}
+
+void leave(Check *c) {
+  c->depth--;
+}

@@ -1,0 +1,177 @@
+/* product.c: X @ Y and gemm(…).
+ *
+ * In: two operands. Out: a TE_DOT of rank-2 tiles of one dtype whose inner extents agree; the
+ * messages here are the ones that people who write kernels meet first.
+ * Tests: tests/lang/product_*.tile, tests/errors/product_*.tile.
+ */
+#include "private.h"
+
+#include <string.h>
+
+typedef struct Sides {
+  TExpr *x, *y;
+  const char *xs, *ys; /* source texts, for messages */
+} Sides;
+
+static bool product_operand(Check *c, const TExpr *e, const char *text) {
+  if (is_error(e))
+    return false;
+  if (e->type.kind == TY_GLOBAL) {
+    Diag *d = diag_add(c->sink, E0224, e->span, "%s: a product takes tiles, not global tensors",
+                       describe(c, e));
+    diag_hint(c->sink, d, "bring it in with copy(%s[…], tile)", e->as.region.buf->name);
+    return false;
+  }
+  if (is_tile(e) && e->type.rank == 2)
+    return true;
+  Diag *d = diag_add(c->sink, E0233, e->span, "a product takes tiles with two axes: %s is %s", text,
+                     describe(c, e));
+  if (is_tile(e) && e->type.rank == 1)
+    diag_hint(c->sink, d, "%s[None, :] is a row, %s[:, None] a column", text, text);
+  else if (is_num(e))
+    diag_hint(c->sink, d, "`*` multiplies by a scalar");
+  return false;
+}
+
+static const char *name_of(Check *c, const AstExpr *ast, const char *otherwise) {
+  const char *s = source_text(c, ast);
+  return s ? s : otherwise;
+}
+
+/* The hint of E0231: the product with the other side turned round. */
+static void hint_transpose(Check *c, Diag *d, const Sides *s, const AstExpr *ay) {
+  const int64_t k = s->x->type.extent[1], *e = s->y->type.extent;
+  bool t = ay->kind == EXPR_ATTR && strcmp(ay->as.attr.name.text, "T") == 0;
+  const char *other = t ? name_of(c, ay->as.attr.base, "Y") : arena_printf(c->a, "%s.T", s->ys);
+  if (e[1] == k) {
+    diag_hint(c->sink, d, "%s @ %s has equal inner extents; `tilesh explain E0231` says more",
+              s->xs, other);
+    return;
+  }
+  const char *base = t ? name_of(c, ay->as.attr.base, "Y") : s->ys;
+  int64_t rows = t ? k : e[1], cols = t ? e[0] : k;
+  diag_hint(c->sink, d, "%s @ %s needs %s to be %s[%lld, %lld]; `tilesh explain E0231` says more",
+            s->xs, other, base, dtype_name(s->y->type.dtype), (long long)rows, (long long)cols);
+}
+
+static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
+  if (s->x->type.extent[1] == s->y->type.extent[0])
+    return true;
+  Diag *d = diag_add(c->sink, E0231, s->x->span,
+                     "the inner extents of a product differ: %s is %s, %s is %s", s->xs,
+                     describe(c, s->x), s->ys, describe(c, s->y));
+  diag_also(c->sink, d, s->y->span, NULL);
+  hint_transpose(c, d, s, ay);
+  return false;
+}
+
+static TExpr *meet_untyped(Check *c, TExpr *x, const TExpr *y) {
+  if (!x->type.untyped)
+    return x;
+  return convert(c, x, y->type.untyped ? x->type.dtype : y->type.dtype);
+}
+
+static bool one_dtype(Check *c, const Sides *s) {
+  DType x = s->x->type.dtype, y = s->y->type.dtype;
+  if (sema_product(x, y) != DT_NONE)
+    return true;
+  Diag *d = diag_add(c->sink, E0232, s->x->span,
+                     "the operands of a product have one dtype: %s is %s, %s is %s", s->xs,
+                     describe(c, s->x), s->ys, describe(c, s->y));
+  diag_also(c->sink, d, s->y->span, NULL);
+  if (x == DT_BOOL || y == DT_BOOL)
+    return false;
+  bool left = dtype_bits(x) >= dtype_bits(y);
+  const char *xs = s->xs, *ys = s->ys;
+  if (left)
+    xs = arena_printf(c->a, "%s(%s)", dtype_name(y), xs);
+  else
+    ys = arena_printf(c->a, "%s(%s)", dtype_name(x), ys);
+  diag_hint(c->sink, d, "%s @ %s", xs, ys);
+  return false;
+}
+
+TExpr *check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const AstExpr *ax,
+                     const AstExpr *ay) {
+  Sides s = {x, y, name_of(c, ax, "the left side"), name_of(c, ay, "the right side")};
+  bool ok = product_operand(c, x, s.xs);
+  if (!product_operand(c, y, s.ys) || !ok || !tile_allowed(c, e->span, "a product"))
+    return texpr_error(c, e->span);
+  s.x = meet_untyped(c, x, y);
+  s.y = meet_untyped(c, y, x);
+  if (is_error(s.x) || is_error(s.y) || !inner_extents(c, &s, ay) || !one_dtype(c, &s))
+    return texpr_error(c, e->span);
+  int64_t extent[2] = {s.x->type.extent[0], s.y->type.extent[1]};
+  DType t = sema_product(s.x->type.dtype, s.y->type.dtype);
+  TExpr *r = texpr_new(c, TE_DOT, type_tile(t, 2, extent), e->span);
+  r->arg = ARENA_ARRAY(c->a, TExpr *, 2);
+  r->arg[0] = s.x;
+  r->arg[1] = s.y;
+  r->nargs = 2;
+  return r;
+}
+
+/* ---------------------------------------------------------------- gemm */
+
+static bool policy_of(Check *c, const AstExpr *e, TPolicy *out) {
+  static const char *const names[] = {
+      [TP_AUTO] = "auto", [TP_ROWS] = "rows", [TP_COLUMNS] = "columns", [TP_SQUARE] = "square"};
+  if (e->kind == EXPR_STRING)
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+      if (strcmp(names[i], e->as.string.s) == 0) {
+        *out = (TPolicy)i;
+        return true;
+      }
+  Diag *d = diag_add(c->sink, E0111, e->span, "there is no such policy");
+  diag_hint(c->sink, d, "policy = \"rows\", \"columns\", \"square\" or \"auto\"");
+  return false;
+}
+
+static bool gemm_options(Check *c, const Args *args, TStmt *s) {
+  int64_t promote = -1;
+  if (args->v[3] && !policy_of(c, args->v[3], &s->as.dot.policy))
+    return false;
+  if (args->v[4] && !check_const_int(c, args->v[4], "promote", &promote))
+    return false;
+  if (args->v[4] && (promote < 0 || promote > INT32_MAX)) {
+    Diag *d = diag_add(c->sink, E0111, args->v[4]->span, "promote is a number of steps along k");
+    diag_hint(c->sink, d, "promote = 128; 0: never");
+    return false;
+  }
+  s->as.dot.promote = (int)promote;
+  return !args->v[5] || check_const_bool(c, args->v[5], "tf32", &s->as.dot.tf32);
+}
+
+static bool accumulator(Check *c, const TExpr *acc, const TExpr *dot, Span span) {
+  if (acc->kind == TE_REGION && is_tile(acc) && acc->type.dtype == dot->type.dtype &&
+      type_same_shape(&acc->type, &dot->type))
+    return true;
+  diag_add(c->sink, E0234, span, "this product is %s, its accumulator is %s", describe(c, dot),
+           describe(c, acc));
+  return false;
+}
+
+TExpr *check_gemm(Check *c, const AstExpr *e) {
+  static const char *const params[] = {"a", "b", "acc", "policy", "promote", "tf32", NULL};
+  Args args;
+  TExpr *none = texpr_error(c, e->span);
+  if (!take_args(c, e, "gemm", params, 3, 3, &args))
+    return none;
+  TExpr *x = check_expr(c, args.v[0]), *y = check_expr(c, args.v[1]);
+  TExpr *acc = check_place(c, args.v[2]);
+  TExpr *dot = check_product(c, x, y, e, args.v[0], args.v[1]);
+  if (is_error(acc) || is_error(dot) || !accumulator(c, acc, dot, e->span))
+    return none;
+  TStmt *s = ARENA_NEW(c->a, TStmt);
+  *s = (TStmt){.kind = TS_DOT, .span = e->span};
+  s->as.dot.c = acc->as.region;
+  s->as.dot.a = dot->arg[0];
+  s->as.dot.b = dot->arg[1];
+  s->as.dot.accumulate = true;
+  s->as.dot.promote = -1;
+  if (!gemm_options(c, &args, s))
+    return none;
+  VEC_PUSH(c->a, c->out, s);
+  none->type = type_kind(TY_NONE);
+  return none;
+}

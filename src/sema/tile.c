@@ -1,0 +1,302 @@
+/* tile.c: whole-tile values: reductions, scans, other shapes, snapshots, assignment.
+ *
+ * In: tiles and where they go. Out: nodes of the typed tree with the result's constant shape, and
+ * statements. A product that goes straight into (or is added to) a place of its own type becomes
+ * one TS_DOT here, so that it accumulates where the language says it does. Tests:
+ * tests/lang/tile_*.tile, tests/errors/tile_*.tile.
+ */
+#include "private.h"
+
+#include <string.h>
+
+bool tile_allowed(Check *c, Span span, const char *what) {
+  if (!c->parallel && !(c->fn && c->fn->apply))
+    return true;
+  diag_add(c->sink, E0303, span, "%s is an operation on tiles; %s works on elements", what,
+           c->parallel ? "the body of a parallel loop" : "this fn, called element by element,");
+  return false;
+}
+
+/* The tile a word takes as its first argument; NULL where it was reported. */
+static TExpr *tile_arg(Check *c, const AstExpr *arg, const char *name) {
+  TExpr *x = check_value(c, arg);
+  if (is_error(x) || !tile_allowed(c, arg->span, name))
+    return NULL;
+  if (is_tile(x))
+    return convert(c, x, x->type.dtype);
+  diag_add(c->sink, E0214, arg->span, "%s takes a tile, this is %s", name, describe(c, x));
+  return NULL;
+}
+
+static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
+  int64_t v;
+  if (!check_const_int(c, e, "an axis", &v))
+    return false;
+  int rank = x->type.rank;
+  if (v >= -rank && v < rank) {
+    *axis = (int)(v < 0 ? v + rank : v);
+    return true;
+  }
+  diag_add(c->sink, E0220, e->span, "%s has the axes 0 to %d, not %lld", describe(c, x), rank - 1,
+           (long long)v);
+  return false;
+}
+
+/* ---------------------------------------------------------------- reductions and scans */
+
+static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char *name, Span span) {
+  if (!op_takes(op, x->type.dtype)) {
+    Diag *d = diag_add(c->sink, E0208, span, "%s does not take %s", name, describe(c, x));
+    if (op == OP_ANY || op == OP_ALL)
+      diag_hint(c->sink, d, "%s(x != 0)", name);
+    return false;
+  }
+  if (op != OP_ARGMAX && op != OP_ARGMIN)
+    return true;
+  bool empty = false;
+  for (int i = 0; i < x->type.rank; i++)
+    empty = empty || ((axis < 0 || axis == i) && x->type.extent[i] == 0);
+  if (empty)
+    diag_add(c->sink, E0221, span, "%s of no elements: %s", name, describe(c, x));
+  return !empty;
+}
+
+static TExpr *keep_all(Check *c, TExpr *scalar, int rank, Span span) {
+  SemaType t = {.kind = TY_TILE, .dtype = scalar->type.dtype, .rank = rank};
+  TExpr *e = texpr_wrap1(c, TE_NEWAXIS, t, scalar, span);
+  for (int i = 0; i < rank; i++) {
+    e->type.extent[i] = 1;
+    e->as.new_axis[i] = true;
+  }
+  return e;
+}
+
+static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims) {
+  SemaType t = {.kind = TY_TILE, .dtype = op_reduce_type(op, x->type.dtype)};
+  for (int i = 0; i < x->type.rank && axis >= 0; i++) {
+    if (i == axis && !keepdims)
+      continue;
+    t.extent[t.rank++] = i == axis ? 1 : x->type.extent[i];
+  }
+  if (!t.rank)
+    t.kind = TY_NUM;
+  return t;
+}
+
+TExpr *reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
+  bool all = axis < 0 || (x->type.rank == 1 && !keepdims);
+  TExpr *e = texpr_wrap1(c, TE_REDUCE, reduced_type(x, op, all ? -1 : axis, keepdims), x, span);
+  e->as.fold.op = op;
+  e->as.fold.axis = all ? -1 : axis;
+  e->as.fold.keepdims = keepdims;
+  return all && keepdims ? keep_all(c, e, x->type.rank, span) : e;
+}
+
+TExpr *check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name) {
+  static const char *const params[] = {"x", "axis", "keepdims", NULL};
+  Args args;
+  if (!take_args(c, e, name, params, 1, 1, &args))
+    return texpr_error(c, e->span);
+  TExpr *x = tile_arg(c, args.v[0], name);
+  int axis = -1;
+  bool keepdims = false;
+  if (!x || is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
+      (args.v[2] && !check_const_bool(c, args.v[2], "keepdims", &keepdims)) ||
+      !reducible(c, op, x, axis, name, e->span))
+    return texpr_error(c, e->span);
+  return reduce_tile(c, op, x, axis, keepdims, e->span);
+}
+
+TExpr *check_scan(Check *c, const AstExpr *e, OpCode op) {
+  static const char *const params[] = {"x", "axis", "reverse", "exclusive", NULL};
+  const char *name = op == OP_SUM ? "cumsum" : "cummax";
+  Args args;
+  if (!take_args(c, e, name, params, 1, 1, &args))
+    return texpr_error(c, e->span);
+  TExpr *x = tile_arg(c, args.v[0], name);
+  int axis = 0;
+  bool reverse = false, exclusive = false;
+  if (!x || is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
+      (args.v[2] && !check_const_bool(c, args.v[2], "reverse", &reverse)) ||
+      (args.v[3] && !check_const_bool(c, args.v[3], "exclusive", &exclusive)) ||
+      !reducible(c, op, x, axis, name, e->span))
+    return texpr_error(c, e->span);
+  if (!args.v[1] && x->type.rank > 1) {
+    Diag *d = diag_add(c->sink, E0220, e->span, "%s needs the axis to run along: this is %s", name,
+                       describe(c, x));
+    diag_hint(c->sink, d, "%s(x, axis = %d)", name, x->type.rank - 1);
+    return texpr_error(c, e->span);
+  }
+  SemaType t = x->type;
+  t.dtype = op_reduce_type(op, x->type.dtype);
+  TExpr *r = texpr_wrap1(c, TE_SCAN, t, x, e->span);
+  r->as.fold.op = op;
+  r->as.fold.axis = axis;
+  r->as.fold.reverse = reverse;
+  r->as.fold.exclusive = exclusive;
+  return r;
+}
+
+/* ---------------------------------------------------------------- other shapes */
+
+/* The constant integers after the first argument. */
+static bool int_args(Check *c, const AstExpr *e, const char *what, int *n, int64_t *v) {
+  const AstArgs *args = &e->as.call.args;
+  *n = (int)args->n - 1;
+  if (args->npos != args->n || *n < 1 || *n > SEMA_MAX_RANK) {
+    diag_add(c->sink, E0110, e->span, "%s takes a tile and 1 to %d integers",
+             e->as.call.fn->as.name, SEMA_MAX_RANK);
+    return false;
+  }
+  for (int i = 0; i < *n; i++)
+    if (!check_const_int(c, args->v[i + 1].value, what, &v[i]))
+      return false;
+  return true;
+}
+
+static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
+  if (!e->as.call.args.npos) {
+    diag_add(c->sink, E0110, e->span, "%s takes a tile first", name);
+    return NULL;
+  }
+  TExpr *x = check_expr(c, e->as.call.args.v[0].value);
+  if (x->type.kind == TY_GLOBAL) {
+    Diag *d = diag_add(c->sink, E0312, e->span, "%s of a global tensor is not there yet", name);
+    diag_hint(c->sink, d, "give the kernel the view: %s(a, …) at the call", name);
+    return NULL;
+  }
+  if (is_error(x))
+    return NULL;
+  if (is_tile(x))
+    return tile_allowed(c, e->span, name) ? x : NULL;
+  diag_add(c->sink, E0214, e->span, "%s takes a tile, this is %s", name, describe(c, x));
+  return NULL;
+}
+
+TExpr *check_reshape(Check *c, const AstExpr *e) {
+  TExpr *x = view_arg(c, e, "reshape");
+  SemaType t = type_kind(TY_TILE);
+  if (!x || !int_args(c, e, "an extent", &t.rank, t.extent))
+    return texpr_error(c, e->span);
+  int64_t from = 1, to = 1;
+  bool bad = false;
+  for (int i = 0; i < x->type.rank; i++)
+    from *= x->type.extent[i];
+  for (int i = 0; i < t.rank; i++) {
+    bad = bad || t.extent[i] < 0 || __builtin_mul_overflow(to, t.extent[i], &to);
+  }
+  t.dtype = x->type.dtype;
+  t.untyped = x->type.untyped;
+  if (!bad && from == to)
+    return texpr_wrap1(c, TE_RESHAPE, t, x, e->span);
+  diag_add(c->sink, E0225, e->span, "%s has %lld elements, %s would not have as many",
+           describe(c, x), (long long)from, sema_type_name(c->a, &t));
+  return texpr_error(c, e->span);
+}
+
+TExpr *check_transpose(Check *c, const AstExpr *e) {
+  TExpr *x = view_arg(c, e, "transpose");
+  int64_t p[SEMA_MAX_RANK];
+  int n;
+  if (!x || !int_args(c, e, "an axis", &n, p))
+    return texpr_error(c, e->span);
+  bool seen[SEMA_MAX_RANK] = {false}, ok = n == x->type.rank;
+  for (int i = 0; i < n && ok; i++) {
+    ok = p[i] >= 0 && p[i] < n && !seen[p[i]];
+    if (ok)
+      seen[p[i]] = true;
+  }
+  if (!ok) {
+    diag_add(c->sink, E0220, e->span, "transpose takes each axis of %s once", describe(c, x));
+    return texpr_error(c, e->span);
+  }
+  TExpr *r = texpr_wrap1(c, TE_PERMUTE, x->type, x, e->span);
+  for (int i = 0; i < n; i++) {
+    r->as.perm[i] = (int)p[i];
+    r->type.extent[i] = x->type.extent[p[i]];
+  }
+  return r;
+}
+
+/* ---------------------------------------------------------------- assignment */
+
+static TStmt *dot_stmt(Check *c, const TRegion *dst, TExpr *dot, bool accumulate, Span span) {
+  TStmt *s = tstmt_new(c, TS_DOT, span);
+  s->as.dot.c = *dst;
+  s->as.dot.a = dot->arg[0];
+  s->as.dot.b = dot->arg[1];
+  s->as.dot.accumulate = accumulate;
+  s->as.dot.promote = -1;
+  return s;
+}
+
+static bool is_place(const TExpr *e, const TRegion *dst) {
+  if (e->kind != TE_REGION)
+    return false;
+  TExpr place = {.kind = TE_REGION, .type = e->type, .as.region = *dst};
+  return texpr_same(e, &place);
+}
+
+/* x += a @ b, or x = a @ b, without a conversion between. */
+static bool assign_product(Check *c, const TRegion *dst, TExpr *v, const SemaType *to, Span span) {
+  if (v->type.dtype != dst->buf->dtype || !type_same_shape(&v->type, to))
+    return false;
+  if (v->kind == TE_DOT) {
+    dot_stmt(c, dst, v, false, span);
+    return true;
+  }
+  if (v->kind != TE_OP || v->as.op != OP_ADD)
+    return false;
+  int dot = v->arg[1]->kind == TE_DOT ? 1 : 0;
+  if (v->arg[dot]->kind != TE_DOT || !is_place(v->arg[1 - dot], dst) ||
+      !type_same_shape(&v->arg[dot]->type, to))
+    return false;
+  dot_stmt(c, dst, v->arg[dot], true, span);
+  return true;
+}
+
+void assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
+  SemaType to = type_tile(dst->buf->dtype, 0, dst->buf->extent);
+  region_shape(dst, &to);
+  if (is_error(value))
+    return;
+  if (!is_num(value) && !is_tile(value)) {
+    diag_add(c->sink, E0211, value->span, "%s is assigned a number or tile, this is %s",
+             dst->buf->name, describe(c, value));
+    return;
+  }
+  if (is_tile(value) && !broadcasts_to(&value->type, &to)) {
+    diag_add(c->sink, E0226, span, "%s of shape %s cannot hold %s", dst->buf->name,
+             sema_type_name(c->a, &to), describe(c, value));
+    return;
+  }
+  if (assign_product(c, dst, value, &to, span))
+    return;
+  TStmt *s = tstmt_new(c, TS_ASSIGN, span);
+  s->as.assign.dst = *dst;
+  s->as.assign.value = convert(c, value, to.dtype);
+}
+
+TBuf *snapshot(Check *c, const char *name, TExpr *value, SemaType type, Span span) {
+  TBuf *b = tbuf_new(c, TB_FRAGMENT, name, &type, span);
+  b->immutable = true;
+  tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
+  TRegion r = region_whole(c, b, span);
+  assign_region(c, &r, value, span);
+  return b;
+}
+
+TExpr *bind_value(Check *c, const char *name, TExpr *value, Span span) {
+  if (is_tile(value)) {
+    TExpr *e = texpr_whole(c, snapshot(c, name, value, type_definite(value->type), span), span);
+    e->type.untyped = value->type.untyped;
+    return e;
+  }
+  if (!is_num(value) || is_const(value))
+    return value;
+  TVar *v = tvar_new(c, TV_LET, name, value->type.dtype, span);
+  TStmt *s = tstmt_new(c, TS_LET, span);
+  s->as.let.var = v;
+  s->as.let.value = value;
+  return texpr_var(c, v, value->type.untyped, span);
+}
