@@ -74,15 +74,17 @@ typedef struct Options {
   char arch[64];
 } Options;
 
-/* Products and sums are contracted only where the text says fma: the same bits as the evaluator. */
+/* Products and sums are contracted only where the text says fma: the same bits as the evaluator.
+ * Names that a printed kernel does not use (177, 550) are not worth a warning. */
 static bool make_options(const GpuCompile *job, Options *o) {
   int n = snprintf(o->arch, sizeof o->arch, "--gpu-architecture=%s", job->arch);
   o->n = 0;
-  if (n < 0 || (size_t)n >= sizeof o->arch || job->noptions > MAX_OPTIONS - 4)
+  if (n < 0 || (size_t)n >= sizeof o->arch || job->noptions > MAX_OPTIONS - 5)
     return false;
   o->v[o->n++] = o->arch;
   o->v[o->n++] = "-default-device";
   o->v[o->n++] = "--fmad=false";
+  o->v[o->n++] = "-diag-suppress=177,550";
   if (job->lineinfo)
     o->v[o->n++] = "-lineinfo";
   for (int i = 0; i < job->noptions; i++)

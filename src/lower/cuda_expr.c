@@ -1,0 +1,709 @@
+/* cuda_expr.c: expressions as CUDA C.
+ *
+ * Goes in: hash-consed expressions. Comes out: text with C's precedence. Always holds: the value is
+ * the evaluator's, bit for bit: integers wrap at their own width (through unsigned arithmetic
+ * unless cuda_range.c shows that nothing can wrap), every operation on narrow floats is rounded to
+ * its grid, nothing is contracted. Tests: tests/unit/check_cuda.c, tests/gpu.
+ */
+#include "cuda_print.h"
+
+#include <string.h>
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+static bool fits_int(Range r) {
+  return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
+
+static CType type_of(DType t, bool narrow) {
+  switch (t) {
+  case DT_BOOL:
+    return C_BOOL;
+  case DT_I8:
+  case DT_I16:
+  case DT_I32:
+    return C_INT;
+  case DT_U8:
+  case DT_U16:
+  case DT_U32:
+    return C_UINT;
+  case DT_I64:
+    return narrow ? C_INT : C_LONG;
+  case DT_U64:
+    return C_ULONG;
+  case DT_F64:
+    return C_DOUBLE;
+  default:
+    return C_FLOAT;
+  }
+}
+
+/* A parameter has its own type; an index needs room for the step past its end. */
+CType cuda_var_ctype(Printer *p, const IrVar *v) {
+  Range r = p->var_range[v->id];
+  bool narrow = fits_int(r) && !p->var_arg[v->id];
+  if (v->kind == IRV_INDEX)
+    narrow = narrow && r.lo > -(1 << 30) && r.hi < 1 << 30;
+  return type_of(v->type, narrow);
+}
+
+CType cuda_ctype(Printer *p, const IrExpr *e) {
+  if (e->op == OP_VAR)
+    return cuda_var_ctype(p, e->as.var);
+  if (e->type != DT_I64)
+    return type_of(e->type, false);
+  if (e->op == OP_CONST)
+    return type_of(DT_I64, fits_int(cuda_range(p, e)));
+  if (e->op == OP_BITCAST || !cuda_exact(p, e))
+    return C_LONG;
+  return type_of(DT_I64, fits_int(cuda_range(p, e)));
+}
+
+const char *cuda_cname(CType t) {
+  static const char *const name[] = {
+      "bool", "int", "unsigned", "long long", "unsigned long long", "float", "double"};
+  return name[t];
+}
+
+const char *cuda_register(DType t) {
+  return cuda_cname(type_of(t, false));
+}
+
+const char *cuda_memory(DType t) {
+  static const char *const name[DT_COUNT] = {
+      [DT_BOOL] = "unsigned char",
+      [DT_I8] = "signed char",
+      [DT_I16] = "short",
+      [DT_I32] = "int",
+      [DT_I64] = "long long",
+      [DT_U8] = "unsigned char",
+      [DT_U16] = "unsigned short",
+      [DT_U32] = "unsigned",
+      [DT_U64] = "unsigned long long",
+      [DT_F16] = "unsigned short",
+      [DT_BF16] = "unsigned short",
+      [DT_F32] = "float",
+      [DT_F64] = "double",
+      [DT_F8E4M3] = "unsigned char",
+      [DT_F8E5M2] = "unsigned char",
+  };
+  return name[t];
+}
+
+static bool is_narrow_float(DType t) {
+  return t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2;
+}
+
+static const char *rounder(Printer *p, DType t) {
+  const char *name = arena_printf(p->a, "ts_round_%s", dtype_name(t));
+  (void)cuda_part(p, name);
+  return name;
+}
+
+/* "ts_load_f16", "ts_store_bf16"; NULL where memory holds the value as it is. */
+static const char *mover(Printer *p, const char *which, DType t) {
+  if (!is_narrow_float(t))
+    return NULL;
+  const char *name = arena_printf(p->a, "ts_%s_%s", which, dtype_name(t));
+  (void)cuda_part(p, name);
+  return name;
+}
+
+void cuda_from_memory(Printer *p, DType t, const char *text, Str *out) {
+  const char *fn = mover(p, "load", t);
+  if (fn)
+    str_addf(out, "%s(%s)", fn, text);
+  else if (t == DT_BOOL)
+    str_addf(out, "%s != 0", text);
+  else
+    str_add(out, text);
+}
+
+void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out) {
+  const char *fn = mover(p, "store", t);
+  if (fn)
+    str_addf(out, "%s(", fn);
+  cuda_expr(p, e, PREC_COMMA, out);
+  if (fn)
+    str_addc(out, ')');
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+static void float_constant(Printer *p, DType t, double x, Str *out) {
+  const char *suffix = t == DT_F64 ? "_f64" : "";
+  bool special = x != x || x - x != 0.0;
+  if (special) {
+    const char *name = arena_printf(p->a, "%s%s", x != x ? "ts_nan" : "ts_inf", suffix);
+    (void)cuda_part(p, name);
+    str_addf(out, "%s%s()", x < 0 ? "-" : "", name);
+  } else if (t == DT_F64)
+    str_add_f64(out, x);
+  else {
+    str_add_f32(out, (float)x);
+    str_addc(out, 'f');
+  }
+}
+
+static void int_constant(Printer *p, const IrExpr *e, Str *out) {
+  int64_t v = e->as.value.as.i;
+  switch (cuda_ctype(p, e)) {
+  case C_BOOL:
+    str_add(out, v ? "true" : "false");
+    break;
+  case C_UINT:
+    str_addf(out, "%lluu", (unsigned long long)v);
+    break;
+  case C_ULONG:
+    str_addf(out, "%lluull", (unsigned long long)v);
+    break;
+  case C_LONG:
+    if (v == INT64_MIN)
+      str_add(out, "(-9223372036854775807ll - 1)");
+    else
+      str_addf(out, "%lldll", (long long)v);
+    break;
+  default:
+    if (v == INT32_MIN)
+      str_add(out, "(-2147483647 - 1)");
+    else
+      str_addf(out, "%lld", (long long)v);
+  }
+}
+
+static bool is_negative(const IrExpr *e) {
+  if (e->op != OP_CONST || e->type == DT_U64)
+    return false;
+  return dtype_is_float(e->type) ? e->as.value.as.f < 0 || 1 / e->as.value.as.f < 0
+                                 : e->as.value.as.i < 0;
+}
+
+static void constant(Printer *p, const IrExpr *e, int prec, Str *out) {
+  bool paren = is_negative(e) && prec > PREC_ADD;
+  if (paren)
+    str_addc(out, '(');
+  if (dtype_is_float(e->type))
+    float_constant(p, e->type, e->as.value.as.f, out);
+  else
+    int_constant(p, e, out);
+  if (paren)
+    str_addc(out, ')');
+}
+
+/* ---- operators ----------------------------------------------------------------------------- */
+
+typedef struct Operator {
+  const char *text; /* " + " */
+  int prec;
+} Operator;
+
+static const Operator operators[OP_COUNT] = {
+    [OP_ADD] = {" + ", PREC_ADD},    [OP_SUB] = {" - ", PREC_ADD},    [OP_MUL] = {" * ", PREC_MUL},
+    [OP_AND] = {" & ", PREC_AND},    [OP_OR] = {" | ", PREC_OR},      [OP_XOR] = {" ^ ", PREC_XOR},
+    [OP_EQ] = {" == ", PREC_EQ},     [OP_NE] = {" != ", PREC_EQ},     [OP_LT] = {" < ", PREC_REL},
+    [OP_LE] = {" <= ", PREC_REL},    [OP_GT] = {" > ", PREC_REL},     [OP_GE] = {" >= ", PREC_REL},
+    [OP_SHL] = {" << ", PREC_SHIFT}, [OP_SHR] = {" >> ", PREC_SHIFT},
+};
+
+/* Operands of bit operators and shifts are parenthesised even where C would not need it. */
+static int operand_prec(int prec) {
+  return prec < PREC_ADD && prec != PREC_REL && prec != PREC_EQ ? PREC_UNARY : prec;
+}
+
+static void open_paren(Str *out, bool yes) {
+  if (yes)
+    str_addc(out, '(');
+}
+static void close_paren(Str *out, bool yes) {
+  if (yes)
+    str_addc(out, ')');
+}
+
+/* a op b, where C computes it in the type it should have. `widen` casts the first operand. */
+static void infix(Printer *p, const IrExpr *e, Operator o, int prec, const char *widen, Str *out) {
+  int inner = operand_prec(o.prec);
+  open_paren(out, prec > o.prec);
+  str_add(out, widen);
+  cuda_expr(p, e->arg[0], *widen ? PREC_UNARY : inner, out);
+  str_add(out, o.text);
+  cuda_expr(p, e->arg[1], inner + (inner != PREC_UNARY), out);
+  close_paren(out, prec > o.prec);
+}
+
+static bool is_arithmetic(OpCode op) {
+  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_NEG;
+}
+
+static unsigned width(const IrExpr *e) {
+  return dtype_bits(e->type);
+}
+
+static bool constant_shift(const IrExpr *e) {
+  int64_t n = e->arg[1]->op == OP_CONST ? e->arg[1]->as.value.as.i : -1;
+  return n >= 0 && n < (int64_t)width(e);
+}
+
+/* Whether the node can be spelled in unsigned arithmetic of its width. */
+static bool is_modular(Printer *p, const IrExpr *e) {
+  if (!dtype_is_int(e->type) || cuda_fact(p, e)->temp)
+    return false;
+  return is_arithmetic(e->op) || (e->op == OP_SHL && constant_shift(e));
+}
+
+static void modular(Printer *p, const IrExpr *e, CType u, int prec, Str *out);
+
+static void modular_infix(Printer *p, const IrExpr *e, CType u, int prec, Str *out) {
+  Operator o = e->op == OP_NEG ? operators[OP_SUB] : operators[e->op];
+  open_paren(out, prec > o.prec);
+  if (e->op == OP_NEG)
+    str_addc(out, '0');
+  else
+    modular(p, e->arg[0], u, operand_prec(o.prec), out);
+  str_add(out, o.text);
+  const IrExpr *right = e->arg[e->nargs - 1];
+  if (e->op == OP_SHL)
+    str_addf(out, "%d", (int)right->as.value.as.i);
+  else
+    modular(p, right, u, o.prec + 1, out);
+  close_paren(out, prec > o.prec);
+}
+
+/* e modulo 2^32 or 2^64, in unsigned (u is C_UINT or C_ULONG). */
+static void modular(Printer *p, const IrExpr *e, CType u, int prec, Str *out) {
+  bool same_width = (width(e) == 64) == (u == C_ULONG);
+  if (e->op == OP_CONST && dtype_is_int(e->type) && e->as.value.as.i >= 0) {
+    str_addf(out, "%llu%s", (unsigned long long)e->as.value.as.i, u == C_ULONG ? "ull" : "u");
+    return;
+  }
+  if (is_modular(p, e) && same_width && width(e) >= 32 && !cuda_exact(p, e)) {
+    modular_infix(p, e, u, prec, out);
+    return;
+  }
+  if (cuda_ctype(p, e) == u) {
+    cuda_expr(p, e, prec, out);
+    return;
+  }
+  str_addf(out, "(%s)", cuda_cname(u));
+  cuda_expr(p, e, PREC_UNARY, out);
+}
+
+void cuda_expr_u32(Printer *p, const IrExpr *e, int prec, Str *out) {
+  modular(p, e, C_UINT, prec, out);
+}
+
+/* Integer + - * and negation and constant left shifts, wrapping at the type's own width. */
+static void integer(Printer *p, const IrExpr *e, int prec, Str *out) {
+  CType c = cuda_ctype(p, e);
+  bool small = width(e) < 32;
+  if (e->op != OP_SHL && (cuda_exact(p, e) || small || c == C_UINT || c == C_ULONG)) {
+    bool cut = small && !cuda_exact(p, e);
+    bool widen = c == C_LONG && cuda_ctype(p, e->arg[0]) != C_LONG &&
+                 cuda_ctype(p, e->arg[e->nargs - 1]) != C_LONG;
+    if (cut)
+      str_addf(out, "(%s)(", cuda_memory(e->type));
+    if (e->op == OP_NEG) {
+      str_add(out, c == C_UINT    ? "(0u - "
+                   : c == C_ULONG ? "(0ull - "
+                   : widen        ? "(-(long long)"
+                                  : "(-");
+      cuda_expr(p, e->arg[0], PREC_UNARY, out);
+      str_addc(out, ')');
+    } else
+      infix(p, e, operators[e->op], cut ? PREC_COMMA : prec, widen ? "(long long)" : "", out);
+    if (cut)
+      str_addc(out, ')');
+    return;
+  }
+  CType u = width(e) == 64 ? C_ULONG : C_UINT;
+  if (c == u) {
+    modular_infix(p, e, u, prec, out);
+    return;
+  }
+  str_addf(out, "(%s)(", small ? cuda_memory(e->type) : cuda_cname(c));
+  modular_infix(p, e, u, PREC_COMMA, out);
+  str_addc(out, ')');
+}
+
+/* ---- conversions --------------------------------------------------------------------------- */
+
+static void call1(Printer *p, const char *fn, const IrExpr *x, Str *out) {
+  (void)cuda_part(p, fn);
+  str_addf(out, "%s(", fn);
+  cuda_expr(p, x, PREC_COMMA, out);
+  str_addc(out, ')');
+}
+
+static void to_small(Printer *p, const IrExpr *x, DType to, const char *fn, Str *out) {
+  (void)cuda_part(p, "ts_hold");
+  str_add(out, "ts_hold(");
+  call1(p, fn, x, out);
+  str_addf(out, ", %lld, %lld)", (long long)dtype_int_min(to), (long long)dtype_int_max(to));
+}
+
+static void float_to_int(Printer *p, const IrExpr *x, DType to, Str *out) {
+  const char *stem = x->type == DT_F64 ? "ts_f64_to_" : "ts_to_";
+  if (dtype_bits(to) >= 32)
+    call1(p, arena_printf(p->a, "%s%s", stem, dtype_name(to)), x, out);
+  else /* int holds every value of the narrower types, unsigned ones too */
+    to_small(p, x, to, arena_printf(p->a, "%si32", stem), out);
+}
+
+static void int_to_narrow_float(Printer *p, const IrExpr *x, DType to, Str *out) {
+  bool exact = width(x) < 32 || to != DT_BF16;
+  (void)cuda_part(p, "ts_f64_to_odd");
+  str_addf(out, "%s(", rounder(p, to));
+  if (exact)
+    str_add(out, "(float)");
+  else
+    str_add(out, "ts_f64_to_odd(");
+  if (!exact && width(x) == 64)
+    call1(p, dtype_is_signed(x->type) ? "ts_odd_i64" : "ts_odd_u64", x, out);
+  else {
+    str_add(out, exact ? "" : "(double)");
+    cuda_expr(p, x, PREC_UNARY, out);
+  }
+  str_add(out, exact ? ")" : "))");
+}
+
+/* Whether every value of `from` is one of `to`. */
+static bool holds(DType to, DType from) {
+  if (from == to || to == DT_F32)
+    return true;
+  if (from == DT_F8E4M3 || from == DT_F8E5M2)
+    return to == DT_F16 || to == DT_BF16;
+  return false;
+}
+
+static void float_to_float(Printer *p, const IrExpr *x, DType to, int prec, Str *out) {
+  if (to == DT_F64 && x->type == DT_F64)
+    cuda_expr(p, x, prec, out);
+  else if (x->type != DT_F64 && to != DT_F64 && holds(to, x->type))
+    cuda_expr(p, x, prec, out);
+  else if (is_narrow_float(to)) {
+    str_addf(out, "%s(", rounder(p, to));
+    if (x->type == DT_F64)
+      call1(p, "ts_f64_to_odd", x, out);
+    else
+      cuda_expr(p, x, PREC_COMMA, out);
+    str_addc(out, ')');
+  } else {
+    str_add(out, to == DT_F64 ? "(double)" : "(float)");
+    cuda_expr(p, x, PREC_UNARY, out);
+  }
+}
+
+static void int_to_int(Printer *p, const IrExpr *e, int prec, Str *out) {
+  const IrExpr *x = e->arg[0];
+  CType to = cuda_ctype(p, e), from = cuda_ctype(p, x);
+  bool whole = cuda_exact(p, e) || width(e) >= 32;
+  if (to == from && whole) {
+    cuda_expr(p, x, prec, out);
+    return;
+  }
+  str_addf(out, "(%s)", whole ? cuda_cname(to) : cuda_memory(e->type));
+  cuda_expr(p, x, PREC_UNARY, out);
+}
+
+static void cast(Printer *p, const IrExpr *e, int prec, Str *out) {
+  const IrExpr *x = e->arg[0];
+  bool from_float = dtype_is_float(x->type), to_float = dtype_is_float(e->type);
+  if (e->type == x->type)
+    cuda_expr(p, x, prec, out);
+  else if (e->type == DT_BOOL) {
+    open_paren(out, prec > PREC_EQ);
+    cuda_expr(p, x, PREC_EQ + 1, out);
+    str_add(out, from_float ? (x->type == DT_F64 ? " != 0.0" : " != 0.0f") : " != 0");
+    close_paren(out, prec > PREC_EQ);
+  } else if (from_float && to_float)
+    float_to_float(p, x, e->type, prec, out);
+  else if (from_float)
+    float_to_int(p, x, e->type, out);
+  else if (is_narrow_float(e->type))
+    int_to_narrow_float(p, x, e->type, out);
+  else if (to_float) {
+    str_addf(out, "(%s)", cuda_cname(cuda_ctype(p, e)));
+    cuda_expr(p, x, PREC_UNARY, out);
+  } else
+    int_to_int(p, e, prec, out);
+}
+
+/* The bits of a value, as an unsigned of its size, then as the other type. */
+static void bitcast(Printer *p, const IrExpr *e, Str *out) {
+  const IrExpr *x = e->arg[0];
+  const char *load = mover(p, "load", e->type), *store = mover(p, "store", x->type);
+  const char *to = e->type == DT_F32   ? "__uint_as_float((unsigned)"
+                   : e->type == DT_F64 ? "__longlong_as_double((long long)"
+                   : e->type == DT_BOOL
+                       ? "((unsigned char)"
+                       : arena_printf(p->a, "(%s)(%s", cuda_cname(cuda_ctype(p, e)),
+                                      load ? "" : arena_printf(p->a, "(%s)", cuda_memory(e->type)));
+  if (load)
+    str_addf(out, "%s((%s)", load, cuda_memory(e->type));
+  else
+    str_add(out, to);
+  if (store)
+    str_addf(out, "%s(", store);
+  else if (x->type == DT_F32)
+    str_add(out, "__float_as_uint(");
+  else if (x->type == DT_F64)
+    str_add(out, "__double_as_longlong(");
+  else
+    str_addc(out, '(');
+  cuda_expr(p, x, PREC_COMMA, out);
+  str_add(out, e->type == DT_BOOL ? ") != 0)" : "))");
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* A shared address becomes the hardware's: the block's base is added. */
+static void descriptor(Printer *p, const IrExpr *e, Str *out) {
+  (void)cuda_part(p, "ts_desc");
+  p->shared = true;
+  str_add(out, "ts_desc(smem + ");
+  for (int i = 0; i < 4; i++) {
+    str_add(out, i > 0 ? ", " : "");
+    cuda_expr_u32(p, e->arg[i], i > 0 ? PREC_COMMA : PREC_ADD + 1, out);
+  }
+  str_addc(out, ')');
+}
+
+/* The type whose function is called: that of the operands, 32 bits where all of them are known to
+ * fit. */
+static DType call_type(Printer *p, const IrExpr *e) {
+  DType t = e->nargs > 0 ? e->arg[0]->type : e->type;
+  bool narrow = t == DT_I64 && cuda_ctype(p, e) == C_INT;
+  for (int i = 0; i < e->nargs && narrow; i++)
+    narrow = cuda_ctype(p, e->arg[i]) == C_INT;
+  if (e->nargs == 0 || e->op == OP_PACK_BF16 || e->op == OP_PACK_F16 || dtype_is_float(t))
+    return t == DT_F64 ? DT_F64 : DT_F32;
+  if (e->op >= OP_LOW_BF16 && e->op <= OP_HIGH_F16)
+    return DT_F32; /* no suffix: there is one type only */
+  return narrow && e->op != OP_POPCOUNT && e->op != OP_CLZ ? DT_I32 : t;
+}
+
+static bool keeps_grid(OpCode op) { /* of narrow operands, the result is on their grid */
+  switch (op) {
+  case OP_NEG:
+  case OP_ABS:
+  case OP_SIGN:
+  case OP_MIN2:
+  case OP_MAX2:
+  case OP_CLAMP:
+  case OP_FLOOR:
+  case OP_CEIL:
+  case OP_ROUND:
+  case OP_TRUNC:
+  case OP_SELECT:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static void arguments(Printer *p, const IrExpr *e, Str *out) {
+  bool bits = e->op == OP_POPCOUNT || e->op == OP_CLZ;
+  str_addc(out, '(');
+  for (int i = 0; i < e->nargs; i++) {
+    str_add(out, i > 0 ? ", " : "");
+    if (bits && width(e->arg[i]) < 32) /* no copies of the sign */
+      str_addf(out, "(unsigned %s)", width(e->arg[i]) == 8 ? "char" : "short");
+    cuda_expr(p, e->arg[i], bits ? PREC_UNARY : PREC_COMMA, out);
+  }
+  str_addc(out, ')');
+}
+
+static void call(Printer *p, const IrExpr *e, Str *out) {
+  const OpInfo *info = op_info(e->op);
+  const char *stem = info->cuda;
+  DType t = call_type(p, e);
+  bool narrow = is_narrow_float(e->type);
+  if (narrow && e->op == OP_FMA)
+    stem = "ts_fma_odd"; /* one rounding in all */
+  const char *fn = *stem && *stem != '$' ? cuda_part_of(p, stem, t) : NULL;
+  bool small = dtype_is_int(e->type) && width(e) < 32;
+  if (!fn) {
+    cuda_fail(p, p->k->span, "there is no CUDA spelling of `%s` on %s", info->name, dtype_name(t));
+    return;
+  }
+  if (narrow && !keeps_grid(e->op))
+    str_addf(out, "%s(", rounder(p, e->type));
+  if (small)
+    str_addf(out, "(%s)", cuda_memory(e->type));
+  str_add(out, fn);
+  arguments(p, e, out);
+  if (e->op == OP_CLZ && width(e->arg[0]) < 32)
+    str_addf(out, " - %u", 32 - width(e->arg[0]));
+  if (narrow && !keeps_grid(e->op))
+    str_addc(out, ')');
+}
+
+/* Plain / and % where both are known to be in their range. */
+static bool plain_division(Printer *p, const IrExpr *e) {
+  if ((e->op != OP_FLOORDIV && e->op != OP_MOD) || !dtype_is_int(e->type))
+    return false;
+  return cuda_range(p, e->arg[0]).lo >= 0 && cuda_range(p, e->arg[1]).lo >= 1;
+}
+
+static void small_mulhi(Printer *p, const IrExpr *e, Str *out) {
+  str_addf(out, "(%s)((", cuda_memory(e->type));
+  cuda_expr(p, e->arg[0], PREC_MUL, out);
+  str_add(out, " * ");
+  cuda_expr(p, e->arg[1], PREC_MUL + 1, out);
+  str_addf(out, ") >> %u)", width(e));
+}
+
+static void complement(Printer *p, const IrExpr *e, Str *out) {
+  if (e->type == DT_BOOL)
+    str_addc(out, '!');
+  else if (width(e) < 32 && dtype_is_unsigned(e->type))
+    str_addf(out, "(%s)~", cuda_memory(e->type));
+  else
+    str_addc(out, '~');
+  cuda_expr(p, e->arg[0], PREC_UNARY, out);
+}
+
+static void choice(Printer *p, const IrExpr *e, int prec, Str *out) {
+  open_paren(out, prec > PREC_CHOICE);
+  cuda_expr(p, e->arg[0], PREC_CHOICE + 1, out);
+  str_add(out, " ? ");
+  cuda_expr(p, e->arg[1], PREC_CHOICE + 1, out);
+  str_add(out, " : ");
+  cuda_expr(p, e->arg[2], PREC_CHOICE, out);
+  close_paren(out, prec > PREC_CHOICE);
+}
+
+static void float_arithmetic(Printer *p, const IrExpr *e, int prec, Str *out) {
+  bool round = is_narrow_float(e->type) && e->op != OP_NEG;
+  if (round)
+    str_addf(out, "%s(", rounder(p, e->type));
+  if (e->op == OP_NEG) {
+    str_addc(out, '-');
+    cuda_expr(p, e->arg[0], PREC_UNARY, out);
+  } else
+    infix(p, e, operators[e->op], round ? PREC_COMMA : prec, "", out);
+  if (round)
+    str_addc(out, ')');
+}
+
+static void shift(Printer *p, const IrExpr *e, int prec, Str *out) {
+  if (constant_shift(e) && e->op == OP_SHL)
+    integer(p, e, prec, out);
+  else if (constant_shift(e)) {
+    open_paren(out, prec > PREC_SHIFT);
+    cuda_expr(p, e->arg[0], PREC_UNARY, out);
+    str_addf(out, " >> %d", (int)e->arg[1]->as.value.as.i);
+    close_paren(out, prec > PREC_SHIFT);
+  } else
+    call(p, e, out);
+}
+
+static void division(Printer *p, const IrExpr *e, int prec, Str *out) {
+  static const Operator divide = {" / ", PREC_MUL}, remain = {" % ", PREC_MUL};
+  infix(p, e, e->op == OP_MOD ? remain : divide, prec, "", out);
+}
+
+/* ---- any expression ------------------------------------------------------------------------ */
+
+static void node(Printer *p, const IrExpr *e, int prec, Str *out) {
+  if (is_arithmetic(e->op) && dtype_is_float(e->type))
+    float_arithmetic(p, e, prec, out);
+  else if (is_arithmetic(e->op))
+    integer(p, e, prec, out);
+  else if (e->op == OP_SHL || e->op == OP_SHR)
+    shift(p, e, prec, out);
+  else if (plain_division(p, e))
+    division(p, e, prec, out);
+  else if (operators[e->op].text)
+    infix(p, e, operators[e->op], prec, "", out);
+  else if (e->op == OP_MULHI && width(e) < 32)
+    small_mulhi(p, e, out);
+  else
+    call(p, e, out);
+}
+
+void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out) {
+  const char *temp = cuda_fact(p, e)->temp;
+  if (temp) {
+    str_add(out, temp);
+    return;
+  }
+  switch (e->op) {
+  case OP_CONST:
+    constant(p, e, prec, out);
+    break;
+  case OP_VAR:
+    str_add(out, cuda_var(p, e->as.var));
+    break;
+  case OP_CAST:
+    cast(p, e, prec, out);
+    break;
+  case OP_BITCAST:
+    bitcast(p, e, out);
+    break;
+  case OP_DESC:
+    descriptor(p, e, out);
+    break;
+  case OP_NOT:
+    complement(p, e, out);
+    break;
+  case OP_SELECT:
+    choice(p, e, prec, out);
+    break;
+  default:
+    node(p, e, prec, out);
+  }
+}
+
+/* ---- what expressions share ---------------------------------------------------------------- */
+
+static void count_uses(Printer *p, const IrExpr *e) {
+  if (e->nargs == 0)
+    return;
+  ExprFact *f = cuda_fact(p, e);
+  if (f->uses++ > 0)
+    return;
+  VEC_PUSH(p->a, &p->touched, e->id);
+  for (int i = 0; i < e->nargs; i++)
+    count_uses(p, e->arg[i]);
+}
+
+/* x + 1 is as short as a name. */
+static bool is_worth(const IrExpr *e) {
+  for (int i = 0; i < e->nargs; i++)
+    if (e->arg[i]->nargs > 0)
+      return true;
+  const char *spelling = op_info(e->op)->cuda;
+  return spelling[0] == 't' && e->nargs > 0;
+}
+
+static void bind(Printer *p, const IrExpr *e) {
+  if (e->nargs == 0 || cuda_fact(p, e)->temp)
+    return;
+  for (int i = 0; i < e->nargs; i++)
+    bind(p, e->arg[i]);
+  if (cuda_fact(p, e)->uses < 2 || !is_worth(e))
+    return;
+  Str text = str_new(p->a);
+  const char *name = cuda_fresh(p, arena_printf(p->a, "t%d", p->temps++));
+  cuda_expr(p, e, PREC_COMMA, &text);
+  cuda_line(p, "const %s %s = %s;", cuda_cname(cuda_ctype(p, e)), name, str_text(&text));
+  cuda_fact(p, e)->temp = name;
+}
+
+void cuda_bind_shared(Printer *p, IrExpr *const *e, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (e[i])
+      count_uses(p, e[i]);
+  for (size_t i = 0; i < n; i++)
+    if (e[i])
+      bind(p, e[i]);
+}
+
+void cuda_unbind(Printer *p) {
+  for (size_t i = 0; i < p->touched.n; i++) {
+    ExprFact *f = &p->fact.v[p->touched.v[i]];
+    f->uses = 0;
+    f->temp = NULL;
+  }
+  p->touched.n = 0;
+}

@@ -1,0 +1,336 @@
+/* cuda_print.c: a thread-level kernel as self-contained CUDA C.
+ *
+ * Goes in: a verified thread-level kernel and a target. Comes out: CudaText: the prelude parts that
+ * it uses, one extern "C" kernel, what the launcher must pass in the order of its parameters, and
+ * the places a fault record can name. Always holds: the same kernel gives the same text; a
+ * parameter is only what the body uses. Tests: tests/unit/check_cuda.c, goldens tests/lower,
+ * tests/gpu.
+ */
+#include "cuda_print.h"
+
+#include <string.h>
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+/* What C++, CUDA and this printer have taken. */
+static const char *const reserved[] = {
+    "alignas",   "alignof",   "and",      "and_eq",   "asm",       "auto",     "bitand",
+    "bitor",     "bool",      "break",    "case",     "catch",     "char",     "char8_t",
+    "class",     "compl",     "concept",  "const",    "continue",  "decltype", "default",
+    "delete",    "do",        "double",   "else",     "enum",      "explicit", "export",
+    "extern",    "false",     "float",    "for",      "friend",    "goto",     "if",
+    "inline",    "int",       "long",     "mutable",  "namespace", "new",      "noexcept",
+    "not",       "not_eq",    "nullptr",  "operator", "or",        "or_eq",    "private",
+    "protected", "public",    "register", "requires", "return",    "short",    "signed",
+    "sizeof",    "static",    "struct",   "switch",   "template",  "this",     "throw",
+    "true",      "try",       "typedef",  "typeid",   "typename",  "union",    "unsigned",
+    "using",     "virtual",   "void",     "volatile", "wchar_t",   "while",    "xor",
+    "xor_eq",    "threadIdx", "blockIdx", "blockDim", "gridDim",   "warpSize", "smem",
+    "fault",     "stop",      "main",     "linux",    "unix",
+};
+
+static bool is_taken(const Printer *p, const char *name) {
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+    if (strcmp(name, reserved[i]) == 0)
+      return true;
+  return map_get(p->names, name) != NULL;
+}
+
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Functions of CUDA are called only with a prefix of their own, so a variable may be named `max`;
+ * names with underscores in front belong to the compiler, ts_ ones to the prelude. */
+const char *cuda_fresh(Printer *p, const char *wish) {
+  char *base = arena_printf(p->a, "%s%s", *wish == '_' || strncmp(wish, "ts_", 3) == 0 ? "v" : "",
+                            *wish ? wish : "v");
+  for (char *c = base; *c; c++)
+    *c = is_word(*c) ? *c : '_';
+  const char *name = base;
+  for (int i = 1; is_taken(p, name); i++)
+    name = arena_printf(p->a, "%s_%d", base, i);
+  map_set(p->names, name, p);
+  return name;
+}
+
+static const char *wish_of(Printer *p, const IrVar *v) {
+  if (v->kind == IRV_STRIDE)
+    return arena_printf(p->a, "%s_stride%d", v->buf->name, v->axis);
+  return v->name ? v->name : "v";
+}
+
+const char *cuda_var(Printer *p, const IrVar *v) {
+  p->var_used[v->id] = true;
+  if (!p->var_name[v->id])
+    p->var_name[v->id] = cuda_fresh(p, wish_of(p, v));
+  return p->var_name[v->id];
+}
+
+const char *cuda_buffer(Printer *p, const IrBuffer *b) {
+  if (b->space == IRS_GLOBAL)
+    p->buf_arg[b->id] = true;
+  if (!p->buf_name[b->id])
+    p->buf_name[b->id] = cuda_fresh(p, b->name);
+  return p->buf_name[b->id];
+}
+
+/* ---- addresses ----------------------------------------------------------------------------- */
+
+static bool is_contiguous(const IrBuffer *b) {
+  for (int i = 0; i < b->rank; i++)
+    if (b->stride[i])
+      return false;
+  return true;
+}
+
+/* Whether the offsets of all elements fit in an int, with room to spare. */
+static bool small_buffer(Printer *p, const IrBuffer *b) {
+  int64_t count = 1;
+  for (int i = 0; i < b->rank; i++) {
+    Range r = cuda_range(p, b->extent[i]);
+    if (r.lo < 0 || __builtin_mul_overflow(count, r.hi, &count) || count > 1 << 30)
+      return false;
+  }
+  return true;
+}
+
+/* ((i0 * e1 + i1) * e2 + i2) */
+static void row_major(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *out) {
+  bool wide = b->rank > 1 && !small_buffer(p, b);
+  for (int i = 2; i < b->rank; i++)
+    str_addc(out, '(');
+  str_add(out, wide ? "(long long)" : "");
+  cuda_expr(p, index[0], wide || b->rank > 1 ? PREC_UNARY : PREC_COMMA, out);
+  for (int i = 1; i < b->rank; i++) {
+    str_add(out, " * ");
+    cuda_expr(p, b->extent[i], PREC_UNARY, out);
+    str_add(out, " + ");
+    cuda_expr(p, index[i], PREC_ADD + 1, out);
+    str_add(out, i + 1 < b->rank ? ")" : "");
+  }
+}
+
+static void strided(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *out) {
+  for (int i = 0; i < b->rank; i++) {
+    str_add(out, i > 0 ? " + " : "");
+    cuda_expr(p, index[i], PREC_MUL, out);
+    if (b->stride[i])
+      str_addf(out, " * %s", cuda_var(p, b->stride[i]));
+    for (int k = i + 1; k < b->rank && !b->stride[i]; k++) { /* what row-major would have */
+      str_add(out, " * ");
+      cuda_expr(p, b->extent[k], PREC_UNARY, out);
+    }
+  }
+}
+
+void cuda_offset(Printer *p, const IrBuffer *b, IrExpr *const *index, int prec, Str *out) {
+  bool paren = prec > PREC_COMMA && b->rank > 1;
+  if (b->rank == 0) {
+    str_addc(out, '0');
+    return;
+  }
+  str_add(out, paren ? "(" : "");
+  if (is_contiguous(b))
+    row_major(p, b, index, out);
+  else
+    strided(p, b, index, out);
+  str_add(out, paren ? ")" : "");
+}
+
+/* ---- set-up -------------------------------------------------------------------------------- */
+
+static bool is_parameter(const IrVar *v) {
+  return v->kind == IRV_PARAM || v->kind == IRV_EXTENT || v->kind == IRV_STRIDE ||
+         v->kind == IRV_SMS;
+}
+
+static Range stated_range(const IrVar *v) {
+  Range r = dtype_is_int(v->type) ? cuda_type_range(v->type) : (Range){INT64_MIN, INT64_MAX};
+  if (v->kind == IRV_EXTENT && r.lo < 0)
+    r.lo = 0;
+  if (v->kind == IRV_GRID)
+    r = (Range){0, v->axis == 0 ? INT32_MAX - 1 : 65534};
+  if (v->lo != IR_NO_RANGE_LO && v->lo > r.lo)
+    r.lo = v->lo;
+  if (v->hi != IR_NO_RANGE_HI && v->hi < r.hi)
+    r.hi = v->hi;
+  return r;
+}
+
+static void set_up_vars(Printer *p) {
+  size_t n = p->k->vars.n;
+  p->var_range = ARENA_ARRAY(p->a, Range, n);
+  p->var_name = ARENA_ARRAY(p->a, const char *, n);
+  p->var_arg = ARENA_ARRAY(p->a, bool, n);
+  p->var_used = ARENA_ARRAY(p->a, bool, n);
+  for (size_t i = 0; i < n; i++) {
+    p->var_range[i] = stated_range(p->k->vars.v[i]);
+    p->var_arg[i] = is_parameter(p->k->vars.v[i]);
+  }
+  for (size_t i = 0; i < p->k->pre.n; i++)
+    p->var_arg[p->k->pre.v[i]->as.let.var->id] = true;
+}
+
+static bool find_barrier(IrStmt *s, void *found) {
+  if (s->kind == IRK_OP && s->as.op.op == OP_MBAR_WAIT)
+    *(bool *)found = true;
+  return true;
+}
+
+/* A thread that leaves early would let others wait for ever at a barrier of shared memory: such
+ * kernels end by their own schedule. */
+static bool may_leave_early(const IrKernel *k) {
+  bool barriers = false;
+  ir_walk((IrBlock *)(uintptr_t)&k->body, find_barrier, &barriers);
+  return !barriers;
+}
+
+static void set_up(Printer *p) {
+  p->body = str_new(p->a);
+  p->prelude = str_new(p->a);
+  p->names = map_new(p->a);
+  p->parts = map_new(p->a);
+  p->indent = 1;
+  p->polls = may_leave_early(p->k);
+  p->buf_name = ARENA_ARRAY(p->a, const char *, p->k->buffers.n);
+  p->buf_arg = ARENA_ARRAY(p->a, bool, p->k->buffers.n);
+  p->tmap_name = ARENA_ARRAY(p->a, const char *, p->k->tmaps.n);
+  p->tmap_arg = ARENA_ARRAY(p->a, bool, p->k->tmaps.n);
+  set_up_vars(p);
+}
+
+/* ---- parameters ---------------------------------------------------------------------------- */
+
+typedef VEC(CudaArg) Args;
+
+static void parameter(Printer *p, Args *args, CudaArg arg, Str *out, const char *type,
+                      const char *name) {
+  str_addf(out, "%s%s%s", args->n > 0 ? ",\n    " : "\n    ", type, name);
+  VEC_PUSH(p->a, args, arg);
+}
+
+static void tensors(Printer *p, Args *args, Str *out) {
+  for (size_t i = 0; i < p->k->buffers.n; i++) {
+    const IrBuffer *b = p->k->buffers.v[i];
+    if (!p->buf_arg[b->id])
+      continue;
+    /* inputs overlap nothing that is written; what several blocks share must not be assumed alone
+     */
+    const char *type =
+        arena_printf(p->a, "%s%s *%s", b->role == IRR_IN ? "const " : "", cuda_memory(b->dtype),
+                     b->role == IRR_IN || b->role == IRR_OUT ? "__restrict__ " : "");
+    parameter(p, args, (CudaArg){CUDA_ARG_TENSOR, b, NULL, NULL}, out, type, p->buf_name[b->id]);
+  }
+}
+
+static bool is_stored_otherwise(DType t) {
+  return dtype_is_float(t) && t != DT_F32 && t != DT_F64;
+}
+
+static void scalars(Printer *p, Args *args, Str *out, Str *first) {
+  for (size_t i = 0; i < p->k->vars.n; i++) {
+    const IrVar *v = p->k->vars.v[i];
+    if (!p->var_arg[i] || !p->var_used[i])
+      continue;
+    const char *name = p->var_name[i];
+    const char *type = v->type == DT_BOOL ? "bool" : cuda_memory(v->type);
+    if (is_stored_otherwise(v->type)) { /* passed as memory holds it */
+      Str value = str_new(p->a);
+      name = cuda_fresh(p, arena_printf(p->a, "%s_bits", name));
+      cuda_from_memory(p, v->type, name, &value);
+      str_addf(first, "  const float %s = %s;\n", p->var_name[i], str_text(&value));
+    }
+    parameter(p, args, (CudaArg){CUDA_ARG_SCALAR, NULL, v, NULL}, out,
+              arena_printf(p->a, "%s ", type), name);
+  }
+}
+
+static void maps(Printer *p, Args *args, Str *out) {
+  for (size_t i = 0; i < p->k->tmaps.n; i++)
+    if (p->tmap_arg[i])
+      parameter(p, args, (CudaArg){CUDA_ARG_TMAP, NULL, NULL, p->k->tmaps.v[i]}, out,
+                "const __grid_constant__ ts_tmap ", p->tmap_name[i]);
+}
+
+static void words(Printer *p, Args *args, Str *out) {
+  if (p->fault)
+    parameter(p, args, (CudaArg){CUDA_ARG_FAULT, NULL, NULL, NULL}, out, "ts_fault_record *",
+              "fault");
+  if (p->stop)
+    parameter(p, args, (CudaArg){CUDA_ARG_STOP, NULL, NULL, NULL}, out, "const volatile unsigned *",
+              "stop");
+}
+
+/* ---- the text ------------------------------------------------------------------------------ */
+
+static void grid_indices(Printer *p, Str *first) {
+  static const char axis[] = "xyz";
+  for (int i = 0; i < p->k->grid_rank; i++) {
+    const IrVar *v = p->k->grid_index[i];
+    if (v && p->var_used[v->id])
+      str_addf(first, "  const %s %s = (%s)blockIdx.%c;\n", cuda_cname(cuda_var_ctype(p, v)),
+               p->var_name[v->id], cuda_cname(cuda_var_ctype(p, v)), axis[i]);
+  }
+}
+
+static void bounds(const IrKernel *k, Str *out) {
+  int c[3];
+  for (int i = 0; i < 3; i++)
+    c[i] = k->cluster[i] > 1 ? k->cluster[i] : 1;
+  str_addf(out, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", k->threads,
+           k->min_blocks > 0 ? k->min_blocks : 1);
+  if (c[0] * c[1] * c[2] > 1)
+    str_addf(out, " __cluster_dims__(%d, %d, %d)", c[0], c[1], c[2]);
+}
+
+static CudaText *assemble(Printer *p) {
+  Args args = {0};
+  Str params = str_new(p->a), first = str_new(p->a), out = str_new(p->a);
+  CudaText *t = ARENA_NEW(p->a, CudaText);
+  const char *entry = cuda_fresh(p, p->k->name);
+  tensors(p, &args, &params);
+  scalars(p, &args, &params, &first);
+  maps(p, &args, &params);
+  words(p, &args, &params);
+  grid_indices(p, &first);
+  if (p->shared)
+    str_add(&first, "  const unsigned smem = ts_smem();\n");
+  str_addf(&out, "// %s for %s\n%s", p->k->name, p->target->name, str_text(&p->prelude));
+  bounds(p->k, &out);
+  str_addf(&out, "\n%s(%s) {\n%s%s}\n", entry, str_text(&params), str_text(&first),
+           str_text(&p->body));
+  t->text = str_text(&out);
+  t->entry = entry;
+  t->arg = args.v;
+  t->nargs = (int)args.n;
+  t->site = p->sites.v;
+  t->nsites = (int)p->sites.n;
+  t->threads = p->k->threads;
+  t->shared_bytes = p->k->shared_bytes;
+  memcpy(t->cluster, p->k->cluster, sizeof t->cluster);
+  return t;
+}
+
+static bool check_limits(Printer *p) {
+  const IrKernel *k = p->k;
+  if (k->level != IR_THREAD)
+    cuda_fail(p, k->span, "kernel %s is not at thread level", k->name);
+  else if (k->threads < 1 || k->threads > p->target->max_threads)
+    cuda_fail(p, k->span, "a block of %s can have 1 to %d threads, %s has %d", p->target->name,
+              p->target->max_threads, k->name, k->threads);
+  else if (k->shared_bytes > (int64_t)p->target->shared_limit)
+    cuda_fail(p, k->span, "a block of %s can have %zu bytes of shared memory, %s has %lld",
+              p->target->name, p->target->shared_limit, k->name, (long long)k->shared_bytes);
+  return !p->failed;
+}
+
+CudaText *cuda_print(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink) {
+  Printer p = {.a = a, .k = k, .target = t, .sink = sink};
+  set_up(&p);
+  if (!check_limits(&p))
+    return NULL;
+  cuda_block(&p, &k->body);
+  CudaText *text = assemble(&p);
+  return p.failed ? NULL : text;
+}

@@ -1,0 +1,375 @@
+/* cuda_stmt.c: thread-level statements as CUDA C, a line or a block each.
+ *
+ * Goes in: blocks of statements. Comes out: lines of p->body, with the program's own lines as
+ * comments. Always holds: a loop's bounds are evaluated once; loops are not unrolled unless the IR
+ * says so (unrolling costs three times the compile time). Tests: tests/unit/check_cuda.c,
+ * tests/gpu.
+ */
+#include "cuda_print.h"
+
+#include <string.h>
+
+void cuda_line(Printer *p, const char *fmt, ...) {
+  va_list ap;
+  str_pad(&p->body, ' ', (size_t)p->indent * 2);
+  va_start(ap, fmt);
+  str_vaddf(&p->body, fmt, ap);
+  va_end(ap);
+  str_addc(&p->body, '\n');
+}
+
+void cuda_fail(Printer *p, Span span, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(p->a, fmt, ap);
+  va_end(ap);
+  diag_add(p->sink, E0702, span, "%s", text);
+  p->failed = true;
+}
+
+static const char *text_of(Printer *p, const IrExpr *e) {
+  Str s = str_new(p->a);
+  cuda_expr(p, e, PREC_COMMA, &s);
+  return str_text(&s);
+}
+
+/* ---- the program's lines ------------------------------------------------------------------- */
+
+static void comment(Printer *p, Span span) {
+  uint32_t line, column;
+  if (!span.file)
+    return;
+  src_position(span.file, span.begin, &line, &column);
+  if (span.file == p->file && line == p->line)
+    return;
+  p->file = span.file;
+  p->line = line;
+  size_t at = line >= span.file->first_line ? line - span.file->first_line : 0;
+  const char *text = span.file->text + span.file->lines[at];
+  size_t n = strcspn(text, "\r\n"), skip = strspn(text, " \t");
+  n = skip < n ? n - skip : 0;
+  while (n > 0 && text[skip + n - 1] == '\\') /* would go on in the next line */
+    n--;
+  cuda_line(p, "// %s:%u: %.*s", span.file->name, (unsigned)line, (int)(n < 100 ? n : 100),
+            text + skip);
+}
+
+/* ---- variables ----------------------------------------------------------------------------- */
+
+static void declare(Printer *p, const IrVar *v, const char *value) {
+  cuda_line(p, "%s%s %s = %s;", v->kind == IRV_MUT ? "" : "const ",
+            cuda_cname(cuda_var_ctype(p, v)), cuda_var(p, v), value);
+}
+
+static void print_let(Printer *p, const IrStmt *s) {
+  cuda_bind_shared(p, &s->as.let.value, 1);
+  if (s->as.let.var->kind != IRV_MUT)
+    cuda_range_let(p, s->as.let.var, s->as.let.value);
+  declare(p, s->as.let.var, text_of(p, s->as.let.value));
+}
+
+static void print_set(Printer *p, const IrStmt *s) {
+  cuda_bind_shared(p, &s->as.let.value, 1);
+  cuda_line(p, "%s = %s;", cuda_var(p, s->as.let.var), text_of(p, s->as.let.value));
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static bool in_registers(const IrBuffer *b) {
+  return b->space == IRS_REG || b->space == IRS_LOCAL;
+}
+
+/* What other blocks write while a loop waits for it must be read anew each time. */
+static bool is_polled(const Printer *p, const IrBuffer *b) {
+  return p->whiles > 0 && b->space == IRS_GLOBAL && b->role != IRR_IN;
+}
+
+static const char *element(Printer *p, const IrAccess *at) {
+  Str s = str_new(p->a);
+  str_addf(&s, "%s[", cuda_buffer(p, at->buf));
+  cuda_offset(p, at->buf, at->index, PREC_COMMA, &s);
+  str_addc(&s, ']');
+  return str_text(&s);
+}
+
+static void print_load(Printer *p, const IrStmt *s) {
+  const IrAccess *at = &s->as.access.at;
+  Str value = str_new(p->a);
+  cuda_bind_shared(p, at->index, (size_t)at->buf->rank);
+  const char *text = element(p, at);
+  if (is_polled(p, at->buf))
+    text = arena_printf(p->a, "*(const volatile %s *)&%s", cuda_memory(at->buf->dtype), text);
+  if (in_registers(at->buf))
+    str_add(&value, text);
+  else
+    cuda_from_memory(p, at->buf->dtype, text, &value);
+  declare(p, s->as.access.var, str_text(&value));
+}
+
+static void print_store(Printer *p, const IrStmt *s) {
+  const IrAccess *at = &s->as.access.at;
+  IrExpr *used[IR_MAX_RANK + 1];
+  Str value = str_new(p->a);
+  memcpy(used, at->index, sizeof at->index);
+  used[at->buf->rank] = s->as.access.value;
+  cuda_bind_shared(p, used, (size_t)at->buf->rank + 1);
+  const char *text = element(p, at);
+  if (in_registers(at->buf))
+    cuda_expr(p, s->as.access.value, PREC_COMMA, &value);
+  else
+    cuda_to_memory(p, at->buf->dtype, s->as.access.value, &value);
+  cuda_line(p, "%s = %s;", text, str_text(&value));
+}
+
+static const char *atomic_function(Printer *p, const IrAtomic *a) {
+  DType t = a->at.buf->dtype;
+  const char *stem = arena_printf(p->a, "ts_%s", op_info(a->op)->name);
+  const char *fn = NULL;
+  if (t == DT_F16 || t == DT_BF16) {
+    fn = arena_printf(p->a, "%s_%s", stem, dtype_name(t));
+    fn = cuda_part(p, fn) ? fn : NULL;
+  } else if (dtype_bits(t) >= 32)
+    fn = cuda_part_of(p, stem, t);
+  return fn;
+}
+
+static void print_atomic(Printer *p, const IrStmt *s) {
+  const IrAtomic *a = &s->as.atomic;
+  const char *fn = atomic_function(p, a);
+  Str call = str_new(p->a);
+  if (!fn || a->region) {
+    cuda_fail(p, s->span, "there is no `%s` of %s on the GPU", op_info(a->op)->name,
+              dtype_name(a->at.buf->dtype));
+    return;
+  }
+  str_addf(&call, "%s(&%s", fn, element(p, &a->at));
+  if (a->op == OP_ATOMIC_CAS)
+    str_addf(&call, ", %s", text_of(p, a->expected));
+  str_addf(&call, ", %s)", text_of(p, a->value));
+  if (a->old)
+    declare(p, a->old, str_text(&call));
+  else
+    cuda_line(p, "%s;", str_text(&call));
+}
+
+static void print_alloc(Printer *p, const IrStmt *s) {
+  const IrBuffer *b = s->as.alloc;
+  int64_t count = 1, extent = 0;
+  for (int i = 0; i < b->rank; i++)
+    count *= ir_is_const(b->extent[i], &extent) ? extent : 0;
+  if (b->space == IRS_SHARED) {
+    p->shared = true;
+    (void)cuda_part(p, "ts_smem");
+    cuda_line(p, "%s *const %s = (%s *)(ts_shared + %lld);", cuda_memory(b->dtype),
+              cuda_buffer(p, b), cuda_memory(b->dtype), (long long)b->offset);
+  } else if (in_registers(b) && count > 0) {
+    cuda_line(p, "%s %s[%lld];", cuda_register(b->dtype), cuda_buffer(p, b), (long long)count);
+  } else
+    cuda_fail(p, s->span, "tile %s has no place at thread level", b->name);
+}
+
+/* ---- control ------------------------------------------------------------------------------- */
+
+static void nested(Printer *p, const IrBlock *b) {
+  cuda_unbind(p);
+  p->indent++;
+  cuda_block(p, b);
+  p->indent--;
+}
+
+/* A bound that the loop looks at again and again: a name, unless it is short and cannot change. */
+static const char *bound(Printer *p, const IrExpr *e, const char *wish) {
+  if (e->nargs == 0 && !e->reads_mut)
+    return text_of(p, e);
+  const char *name = cuda_fresh(p, wish);
+  cuda_line(p, "const %s %s = %s;", cuda_cname(cuda_ctype(p, e)), name, text_of(p, e));
+  return name;
+}
+
+static const char *condition(Printer *p, const IrFor *f, const char *i, const char *hi,
+                             const char *step) {
+  Range r = cuda_range(p, f->step);
+  if (r.lo >= 1)
+    return arena_printf(p->a, "%s < %s", i, hi);
+  if (r.hi <= -1)
+    return arena_printf(p->a, "%s > %s", i, hi);
+  return arena_printf(p->a, "%s > 0 ? %s < %s : %s < 0 && %s > %s", step, i, hi, step, i, hi);
+}
+
+static void unrolling(Printer *p, const IrFor *f) {
+  if (f->loop == IRF_UNROLL && f->stages > 1)
+    cuda_line(p, "#pragma unroll %d", f->stages);
+  else if ((f->loop == IRF_UNROLL && f->stages == 0) || f->loop == IRF_VECTORIZED)
+    cuda_line(p, "#pragma unroll");
+  else
+    cuda_line(p, "#pragma unroll 1");
+}
+
+static void print_for(Printer *p, const IrStmt *s) {
+  const IrFor *f = &s->as.loop;
+  IrExpr *used[3] = {f->lo, f->hi, f->step};
+  cuda_bind_shared(p, used, 3);
+  cuda_range_loop(p, f);
+  const char *i = cuda_var(p, f->index);
+  const char *lo = text_of(p, f->lo);
+  const char *hi = bound(p, f->hi, arena_printf(p->a, "%s_end", i));
+  const char *step = bound(p, f->step, arena_printf(p->a, "%s_step", i));
+  Range r = cuda_range(p, f->step);
+  const char *next = r.lo == 1 && r.hi == 1 ? arena_printf(p->a, "++%s", i)
+                                            : arena_printf(p->a, "%s += %s", i, step);
+  unrolling(p, f);
+  cuda_line(p, "for (%s %s = %s; %s; %s) {", cuda_cname(cuda_var_ctype(p, f->index)), i, lo,
+            condition(p, f, i, hi, step), next);
+  nested(p, &f->body);
+  cuda_line(p, "}");
+}
+
+/* The stop word is read once in 1024 rounds. */
+static void open_while(Printer *p) {
+  const char *calls = p->polls ? cuda_fresh(p, "polls") : NULL;
+  if (calls)
+    cuda_line(p, "unsigned %s = 0;", calls);
+  cuda_line(p, "while (true) {");
+  if (!calls)
+    return;
+  p->stop = true;
+  (void)cuda_part(p, "ts_stopped");
+  cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
+}
+
+static void leave_unless(Printer *p, IrExpr *cond) {
+  if (cond->op == OP_CONST && cond->as.value.as.i != 0)
+    return;
+  p->indent++;
+  cuda_bind_shared(p, &cond, 1);
+  cuda_line(p, "if (!(%s)) break;", text_of(p, cond));
+  cuda_unbind(p);
+  p->indent--;
+}
+
+static void print_while(Printer *p, const IrStmt *s) {
+  const IrWhile *w = &s->as.while_;
+  open_while(p);
+  p->whiles++;
+  nested(p, &w->cond_block);
+  leave_unless(p, w->cond);
+  nested(p, &w->body);
+  p->whiles--;
+  cuda_line(p, "}");
+}
+
+static void print_if(Printer *p, const IrStmt *s) {
+  const IrIf *i = &s->as.if_;
+  cuda_bind_shared(p, (IrExpr *const *)&i->cond, 1);
+  cuda_line(p, "if (%s) {", text_of(p, i->cond));
+  nested(p, &i->then);
+  if (i->other.n > 0) {
+    cuda_line(p, "} else {");
+    nested(p, &i->other);
+  }
+  cuda_line(p, "}");
+}
+
+static void print_roles(Printer *p, const IrStmt *s) {
+  const IrRoles *r = &s->as.roles;
+  const char *warp = cuda_fresh(p, "role_warp");
+  (void)cuda_part(p, "ts_warp");
+  cuda_line(p, "const int %s = ts_warp();", warp);
+  for (int i = 0; i < r->nroles; i++) {
+    const IrRoleBody *b = &r->role[i];
+    const char *from =
+        b->first_warp > 0 ? arena_printf(p->a, "%s >= %d && ", warp, b->first_warp) : "";
+    cuda_line(p, "%sif (%s%s < %d) { // %s", i > 0 ? "} else " : "", from, warp,
+              b->first_warp + b->warps, b->name);
+    nested(p, &b->body);
+  }
+  if (r->nroles > 0)
+    cuda_line(p, "}");
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+static const char *report_text(Printer *p, const IrReport *r) {
+  Str s = str_new(p->a);
+  str_add(&s, "assertion failed");
+  for (int i = 0; i < r->nparts; i++)
+    if (r->part[i].text)
+      str_addf(&s, "%s%s", i == 0 ? ": " : " ", r->part[i].text);
+  return str_text(&s);
+}
+
+static void print_report(Printer *p, const IrStmt *s) {
+  const IrReport *r = &s->as.report;
+  if (r->kind == IRP_PRINT) {
+    cuda_fail(p, s->span, "`print` in a kernel runs on the CPU only");
+    return;
+  }
+  CudaSite site = {s->span, report_text(p, r)};
+  (void)cuda_part(p, "ts_fault");
+  p->fault = true;
+  cuda_bind_shared(p, (IrExpr *const *)&r->cond, 1);
+  cuda_line(p, "if (!(%s)) ts_fault(fault, %u, 0, 0);", text_of(p, r->cond), (unsigned)p->sites.n);
+  VEC_PUSH(p->a, &p->sites, site);
+}
+
+/* ---- any statement ------------------------------------------------------------------------- */
+
+static void print_stmt(Printer *p, const IrStmt *s) {
+  switch (s->kind) {
+  case IRK_LET:
+    print_let(p, s);
+    break;
+  case IRK_SET:
+    print_set(p, s);
+    break;
+  case IRK_FOR:
+    print_for(p, s);
+    break;
+  case IRK_WHILE:
+    print_while(p, s);
+    break;
+  case IRK_IF:
+    print_if(p, s);
+    break;
+  case IRK_BREAK:
+    cuda_line(p, "break;");
+    break;
+  case IRK_CONTINUE:
+    cuda_line(p, "continue;");
+    break;
+  case IRK_RETURN:
+    cuda_line(p, "return;");
+    break;
+  case IRK_LOAD:
+    print_load(p, s);
+    break;
+  case IRK_STORE:
+    print_store(p, s);
+    break;
+  case IRK_ATOMIC:
+    print_atomic(p, s);
+    break;
+  case IRK_REPORT:
+    print_report(p, s);
+    break;
+  case IRK_ALLOC:
+    print_alloc(p, s);
+    break;
+  case IRK_ROLES:
+    print_roles(p, s);
+    break;
+  case IRK_OP:
+    cuda_op(p, s);
+    break;
+  default:
+    cuda_fail(p, s->span, "a statement of a higher level is left in %s", p->k->name);
+  }
+}
+
+void cuda_block(Printer *p, const IrBlock *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    comment(p, b->v[i]->span);
+    print_stmt(p, b->v[i]);
+    cuda_unbind(p);
+  }
+}
