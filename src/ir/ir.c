@@ -76,6 +76,15 @@ IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int 
   return c;
 }
 
+int ir_site(IrKernel *k, const char *text) {
+  const char *site = intern(k, text);
+  for (size_t i = 0; i < k->sites.n; i++)
+    if (k->sites.v[i] == site)
+      return (int)i;
+  VEC_PUSH(k->arena, &k->sites, site);
+  return (int)k->sites.n - 1;
+}
+
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis) {
   if (buf->stride[axis])
     return buf->stride[axis];

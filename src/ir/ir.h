@@ -397,6 +397,8 @@ struct IrKernel {
   VEC(IrBuffer *) buffers; /* by id */
   VEC(IrTmap *) tmaps;     /* by id */
   VEC(IrChannel *) channels; /* by id */
+  VEC(const char *) sites;   /* thread level: what FAULT says, by its second operand: "index {0} is
+                                outside axis 1 of A, whose extent is {1}" */
   IrBlock pre;             /* LETs of parameters and extents that the grid and tensor maps use; the
                               body may use their variables too */
   int grid_rank;           /* 0: one block */
@@ -423,6 +425,8 @@ IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, i
                     IrExpr *const *extent);
 IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank);
 IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int ntiles);
+/* The number of a FAULT's text in k->sites, added where it is new. */
+int ir_site(IrKernel *k, const char *text);
 /* The stride variable of an axis of a global buffer, made on first request. */
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis);
 /* The number of multiprocessors, made on first request. */
@@ -445,6 +449,10 @@ IrExpr *ir_op3(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b, IrExpr *c);
 IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nargs);
 IrExpr *ir_cast(IrKernel *k, IrExpr *e, DType type); /* e itself where it has the type */
 bool ir_is_const(const IrExpr *e, int64_t *value); /* an integer constant */
+
+/* Inclusive bounds of an integer expression, from constants and the variables' lo and hi; false
+ * where nothing is known, or where it may wrap. */
+bool ir_range(const IrExpr *e, int64_t *lo, int64_t *hi);
 
 /* A new statement appended to the block; fill in `as`. */
 IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span);

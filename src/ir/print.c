@@ -344,6 +344,11 @@ static void print_head(Printer *p) {
     print_tmap(p, k->tmaps.v[i]);
   print_grid(p);
   print_launch(p);
+  for (size_t i = 0; i < k->sites.n; i++) {
+    str_add(p->out, "  site ");
+    print_string(p, k->sites.v[i]);
+    str_addc(p->out, '\n');
+  }
 }
 
 void ir_print(const IrKernel *k, Str *out) {

@@ -32,6 +32,7 @@ void print_exprs(Printer *p, IrExpr *const *e, int n, DType want);
 void print_type(Printer *p, const IrBuffer *b); /* f16[M, 64] */
 /* The type of a lone integer where any integer may stand: i32 at thread level, else i64. */
 DType print_index_type(const Printer *p);
+void print_string(Printer *p, const char *s); /* quoted, with escapes */
 void print_block(Printer *p, const IrBlock *b, int level);
 
 #endif

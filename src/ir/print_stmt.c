@@ -66,7 +66,7 @@ static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, r->trans ? ".T" : "");
 }
 
-static void print_string(Printer *p, const char *s) {
+void print_string(Printer *p, const char *s) {
   str_addc(p->out, '"');
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;

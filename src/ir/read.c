@@ -280,6 +280,17 @@ static bool read_head_number(Reader *r) {
   return true;
 }
 
+/* `site "text"`: the next number of a FAULT. */
+static void read_site(Reader *r) {
+  if (r->tok.kind != TK_STRING) {
+    read_unexpected(r, "the text of a fault");
+    return;
+  }
+  const char *text = names_get(r->names, r->tok.string, strlen(r->tok.string));
+  VEC_PUSH(r->k->arena, &r->k->sites, text);
+  tok_next(r);
+}
+
 static void read_attribute(Reader *r) {
   if (tok_accept_word(r, "exact"))
     r->k->exact = true;
@@ -305,6 +316,8 @@ static void read_head(Reader *r) {
       read_pre(r);
     else if (tok_accept_word(r, "tmap"))
       read_tmap(r);
+    else if (tok_accept_word(r, "site"))
+      read_site(r);
     else if (tok_word(r, "grid") && r->k->grid_rank == 0) {
       tok_next(r);
       read_grid(r);
