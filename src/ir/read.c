@@ -9,12 +9,12 @@
 
 /* ---------------------------------------------------------------- scopes */
 
-Entry *scope_find(Reader *r, const char *name) {
+Entry *read_scope_find(Reader *r, const char *name) {
   uintptr_t at = (uintptr_t)map_getn(r->known, &name, sizeof name);
   return at ? &r->entries.v[at - 1] : NULL;
 }
 
-void scope_add(Reader *r, Entry e, Span at) {
+void read_scope_add(Reader *r, Entry e, Span at) {
   e.hidden = (uintptr_t)map_getn(r->known, &e.name, sizeof e.name);
   e.block = r->block;
   if (e.hidden > r->block)
@@ -23,13 +23,13 @@ void scope_add(Reader *r, Entry e, Span at) {
   map_setn(r->known, &e.name, sizeof e.name, (void *)(uintptr_t)r->entries.n);
 }
 
-size_t scope_open(Reader *r) {
+size_t read_scope_open(Reader *r) {
   size_t mark = r->block;
   r->block = r->entries.n;
   return mark;
 }
 
-void scope_close(Reader *r, size_t mark) {
+void read_scope_close(Reader *r, size_t mark) {
   while (r->entries.n > r->block) {
     const Entry *e = &r->entries.v[--r->entries.n];
     map_setn(r->known, &e->name, sizeof e->name, (void *)e->hidden);
@@ -37,18 +37,18 @@ void scope_close(Reader *r, size_t mark) {
   r->block = mark;
 }
 
-IrVar *scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at) {
+IrVar *read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at) {
   IrVar *v = ir_var(r->k, kind, name, type);
-  scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, at);
+  read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, at);
   return v;
 }
 
-IrBuffer *scope_buffer(Reader *r) {
+IrBuffer *read_scope_buffer(Reader *r) {
   Span at = r->tok.span;
   const char *name = tok_name(r, "a tensor's or tile's name");
   if (!name)
     return NULL;
-  Entry *e = scope_find(r, name);
+  Entry *e = read_scope_find(r, name);
   if (e && e->kind == EN_BUFFER)
     return e->as.buf;
   read_error(r, E0604, at, "there is no tensor or tile `%s` here", name);
@@ -128,7 +128,7 @@ static bool read_params(Reader *r, IrRole role, Params *out) {
 }
 
 static void declare_scalar(Reader *r, const Param *p) {
-  IrVar *v = scope_new_var(r, IRV_PARAM, p->name, p->dtype, p->span);
+  IrVar *v = read_scope_new_var(r, IRV_PARAM, p->name, p->dtype, p->span);
   IrParam param = {.var = v};
   VEC_PUSH(r->k->arena, &r->k->params, param);
 }
@@ -146,7 +146,7 @@ static void declare_tensor(Reader *r, Param *p, size_t at) {
   for (int i = 0; i < p->rank; i++)
     if (p->strided >> i & 1)
       ir_stride(r->k, b, i);
-  scope_add(r, (Entry){.kind = EN_BUFFER, .name = b->name, .as.buf = b}, p->span);
+  read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = b->name, .as.buf = b}, p->span);
   r->k->params.v[at].buf = b;
 }
 
@@ -196,7 +196,7 @@ static void read_tmap(Reader *r) {
   int rank;
   Span at = r->tok.span;
   const char *name = tok_name(r, "the tensor map's name");
-  IrBuffer *buf = name && tok_expect(r, "=") ? scope_buffer(r) : NULL;
+  IrBuffer *buf = name && tok_expect(r, "=") ? read_scope_buffer(r) : NULL;
   if (!buf || !tok_expect_word(r, "dim") || !read_extents(r, dim, &rank))
     return;
   if (rank < 1 || rank > 5) {
@@ -216,7 +216,7 @@ static void read_tmap(Reader *r) {
     read_expr_list(r, t->stride + 1, rank - 1);
   if (!r->broken)
     read_box(r, t);
-  scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
+  read_scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
 }
 
 static void read_grid(Reader *r) {
@@ -245,7 +245,7 @@ static void read_grid(Reader *r) {
     k->grid[i] = r->broken ? ir_int(k, 1) : read_expr_of(r, DT_I64);
   }
   for (int i = 0; i < k->grid_rank; i++) {
-    k->grid_index[i] = scope_new_var(r, IRV_GRID, name[i], type[i], at[i]);
+    k->grid_index[i] = read_scope_new_var(r, IRV_GRID, name[i], type[i], at[i]);
     k->grid_index[i]->axis = i;
   }
 }
@@ -390,15 +390,15 @@ static void read_file_const(Reader *r) {
   const char *name = tok_name(r, "a constant's name");
   Node *n = name && tok_expect(r, "=") ? node_parse(r) : NULL;
   if (n)
-    scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
+    read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
 static void read_items(Reader *r, IrKernels *out) {
   while (r->tok.kind != TK_END && r->errors <= r->sink->limit) {
     if (tok_word(r, "kernel")) {
-      size_t mark = scope_open(r);
+      size_t mark = read_scope_open(r);
       IrKernel *k = read_kernel(r);
-      scope_close(r, mark);
+      read_scope_close(r, mark);
       if (k) {
         ir_name_apart(k);
         VEC_PUSH(r->arena, out, k);

@@ -109,12 +109,12 @@ void read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...)
 void read_unexpected(Reader *r, const char *wanted); /* E0601, marks the statement broken */
 
 /* names */
-Entry *scope_find(Reader *r, const char *name);
-void scope_add(Reader *r, Entry e, Span at);
-size_t scope_open(Reader *r); /* to be given back to scope_close */
-void scope_close(Reader *r, size_t mark);
-IrBuffer *scope_buffer(Reader *r); /* reads a name; NULL with an error */
-IrVar *scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at);
+Entry *read_scope_find(Reader *r, const char *name);
+void read_scope_add(Reader *r, Entry e, Span at);
+size_t read_scope_open(Reader *r); /* to be given back to read_scope_close */
+void read_scope_close(Reader *r, size_t mark);
+IrBuffer *read_scope_buffer(Reader *r); /* reads a name; NULL with an error */
+IrVar *read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at);
 
 /* expressions */
 Node *node_parse(Reader *r); /* NULL with an error */
@@ -130,7 +130,7 @@ DType read_index_type(const Reader *r); /* i32 at thread level, else i64 */
 void read_block(Reader *r, IrBlock *out);   /* between braces, a scope of its own */
 void read_stmts(Reader *r, IrBlock *out);   /* up to a closing brace or the end */
 IrVar *read_def(Reader *r, IrVarKind kind); /* `x: f32`, not yet in scope; NULL with an error */
-void scope_def(Reader *r, IrVar *v);        /* puts it in scope */
+void read_scope_def(Reader *r, IrVar *v);   /* puts it in scope */
 bool read_access(Reader *r, IrAccess *a);
 bool read_region(Reader *r, IrRegion *out);
 bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out); /* after its name */

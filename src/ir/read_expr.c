@@ -237,7 +237,7 @@ static IrVar *unknown_name(Typing *t, const Node *n, const Entry *e) {
   if (!e && !strcmp(n->name, "sms"))
     return ir_sms(t->r->k);
   if (!e && t->extents)
-    return scope_new_var(t->r, IRV_EXTENT, n->name, DT_I64, n->span);
+    return read_scope_new_var(t->r, IRV_EXTENT, n->name, DT_I64, n->span);
   if (e)
     read_error(t->r, E0604, n->span, "`%s` is not a value; elements are read by `load`", n->name);
   else
@@ -249,7 +249,7 @@ static Node *type_node(Typing *t, const Node *from);
 
 /* A name: a variable, or the copy of what a `const` stands for. */
 static Node *type_name(Typing *t, Node *n) {
-  Entry *e = scope_find(t->r, n->name);
+  Entry *e = read_scope_find(t->r, n->name);
   if (e && e->kind == EN_CONST && n->axis < 0) {
     Span at = n->span;
     t->budget -= e->as.value->size;

@@ -18,11 +18,11 @@ static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
   t.dynamic = !r->broken && tok_accept_word(r, "dynamic");
   IrStmt *s = ir_add(r->k, out, IRK_TILE_LOOP, at);
   s->as.tile_loop = t;
-  size_t mark = scope_open(r);
+  size_t mark = read_scope_open(r);
   for (int i = 0; i < t.naxes; i++)
-    scope_def(r, t.index[i]);
+    read_scope_def(r, t.index[i]);
   read_block(r, &s->as.tile_loop.body);
-  scope_close(r, mark);
+  read_scope_close(r, mark);
 }
 
 /* `4:+8` */
@@ -69,7 +69,7 @@ static void read_channel(Reader *r, IrBlock *out, Span at) {
   if (!name || !tok_expect_word(r, "tiles"))
     return;
   do {
-    IrBuffer *b = scope_buffer(r);
+    IrBuffer *b = read_scope_buffer(r);
     if (!b)
       return;
     VEC_PUSH(r->arena, &tiles, b);
@@ -82,7 +82,7 @@ static void read_channel(Reader *r, IrBlock *out, Span at) {
   if (!r->broken && tok_accept_word(r, "consumers"))
     c->consumers = (int)tok_int(r, 0, 1 << 16, "a number of arrivals");
   ir_add(r->k, out, IRK_CHANNEL, at)->as.channel = c;
-  scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
+  read_scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
 }
 
 static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
@@ -90,7 +90,7 @@ static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
   const char *name = tok_name(r, "a channel's name");
   if (!name)
     return;
-  Entry *e = scope_find(r, name);
+  Entry *e = read_scope_find(r, name);
   if (!e || e->kind != EN_CHANNEL) {
     read_error(r, E0604, name_at, "there is no channel `%s` here", name);
     r->broken = true;
@@ -153,7 +153,7 @@ bool read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
 /* `acc[4*i:+4]` */
 static bool read_regs(Reader *r, IrOperand *o) {
   o->kind = IRO_REGS;
-  o->buf = scope_buffer(r);
+  o->buf = read_scope_buffer(r);
   if (!o->buf || !tok_expect(r, "["))
     return false;
   o->expr = read_expr(r, DT_I32);
@@ -166,7 +166,7 @@ static bool read_regs(Reader *r, IrOperand *o) {
 /* `&A[offset]` */
 static bool read_global(Reader *r, IrOperand *o) {
   o->kind = IRO_GLOBAL;
-  if (!tok_expect(r, "&") || !(o->buf = scope_buffer(r)) || !tok_expect(r, "["))
+  if (!tok_expect(r, "&") || !(o->buf = read_scope_buffer(r)) || !tok_expect(r, "["))
     return false;
   o->expr = read_expr(r, DT_I32);
   return !r->broken && tok_expect(r, "]");
@@ -175,7 +175,7 @@ static bool read_global(Reader *r, IrOperand *o) {
 static bool read_tmap_name(Reader *r, IrOperand *o) {
   Span at = r->tok.span;
   const char *name = tok_name(r, "a tensor map's name");
-  Entry *e = name ? scope_find(r, name) : NULL;
+  Entry *e = name ? read_scope_find(r, name) : NULL;
   o->kind = IRO_TMAP;
   if (name && (!e || e->kind != EN_TMAP)) {
     read_error(r, E0604, at, "there is no tensor map `%s`", name);
@@ -238,6 +238,6 @@ bool read_op(Reader *r, IrBlock *out, const char *word, Span at) {
   s->as.op = (IrOp){op, operands.v, (int)operands.n};
   for (size_t i = 0; i < operands.n; i++)
     if (operands.v[i].kind == IRO_VAR)
-      scope_def(r, operands.v[i].var);
+      read_scope_def(r, operands.v[i].var);
   return true;
 }

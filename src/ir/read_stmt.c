@@ -16,14 +16,14 @@ IrVar *read_def(Reader *r, IrVarKind kind) {
   return t == DT_NONE ? NULL : ir_var(r->k, kind, name, t);
 }
 
-void scope_def(Reader *r, IrVar *v) {
+void read_scope_def(Reader *r, IrVar *v) {
   if (v)
-    scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
+    read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
 }
 
 bool read_access(Reader *r, IrAccess *a) {
   a->check = r->k->level != IR_THREAD;
-  a->buf = scope_buffer(r);
+  a->buf = read_scope_buffer(r);
   if (!a->buf || !tok_expect(r, "["))
     return false;
   for (int i = 0; i < a->buf->rank; i++) {
@@ -87,7 +87,7 @@ bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
 }
 
 bool read_region(Reader *r, IrRegion *out) {
-  return read_region_of(r, scope_buffer(r), out);
+  return read_region_of(r, read_scope_buffer(r), out);
 }
 
 bool read_extents(Reader *r, Node **node, int *rank) {
@@ -131,7 +131,7 @@ static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
     s->as.let.var = v;
     s->as.let.value = read_expr_of(r, v->type);
   }
-  scope_def(r, v);
+  read_scope_def(r, v);
 }
 
 static void read_set(Reader *r, IrBlock *out, Span at) {
@@ -139,7 +139,7 @@ static void read_set(Reader *r, IrBlock *out, Span at) {
   if (!name || !tok_expect(r, "="))
     return;
   Span name_at = r->last.span;
-  Entry *e = scope_find(r, name);
+  Entry *e = read_scope_find(r, name);
   if (!e || e->kind != EN_VAR || e->as.var->kind != IRV_MUT) {
     read_error(r, E0604, name_at, "`%s` is not a `var` of this place", name);
     read_expr(r, DT_NONE);
@@ -186,10 +186,10 @@ static void read_for(Reader *r, IrBlock *out, Span at) {
   f->hi = bound[1];
   f->step = bound[2];
   f->loop = read_loop_kind(r, &f->stages);
-  size_t mark = scope_open(r);
-  scope_def(r, v);
+  size_t mark = read_scope_open(r);
+  read_scope_def(r, v);
   read_block(r, &f->body);
-  scope_close(r, mark);
+  read_scope_close(r, mark);
 }
 
 /* The condition and the body see what the condition's block defines. */
@@ -197,7 +197,7 @@ static void read_while(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_WHILE, at);
   IrWhile *w = &s->as.while_;
   w->cond = ir_bool(r->k, false);
-  size_t mark = scope_open(r);
+  size_t mark = read_scope_open(r);
   if (tok_expect(r, "{")) {
     read_stmts(r, &w->cond_block);
     tok_expect(r, "}");
@@ -207,7 +207,7 @@ static void read_while(Reader *r, IrBlock *out, Span at) {
     if (!r->broken)
       read_block(r, &w->body);
   }
-  scope_close(r, mark);
+  read_scope_close(r, mark);
 }
 
 static void read_if(Reader *r, IrBlock *out, Span at) {
@@ -284,7 +284,7 @@ static void read_const(Reader *r) {
     return;
   Node *n = node_parse(r);
   if (n)
-    scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
+    read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
 static void read_stmt(Reader *r, IrBlock *out) {
@@ -320,9 +320,9 @@ void read_stmts(Reader *r, IrBlock *out) {
 void read_block(Reader *r, IrBlock *out) {
   if (!tok_expect(r, "{"))
     return;
-  size_t mark = scope_open(r);
+  size_t mark = read_scope_open(r);
   read_stmts(r, out);
-  scope_close(r, mark);
+  read_scope_close(r, mark);
   tok_expect(r, "}");
 }
 
@@ -339,7 +339,7 @@ static void read_load(Reader *r, IrBlock *out, Span at) {
     s->as.access.var = v;
     s->as.access.at = a;
   }
-  scope_def(r, v);
+  read_scope_def(r, v);
 }
 
 static void read_store(Reader *r, IrBlock *out, Span at) {
@@ -403,7 +403,7 @@ static void read_atomic(Reader *r, IrBlock *out, Span at) {
     read_unchecked(r, &a.at);
   }
   ir_add(r->k, out, IRK_ATOMIC, at)->as.atomic = a;
-  scope_def(r, a.old);
+  read_scope_def(r, a.old);
 }
 
 static bool read_part(Reader *r, IrReportPart *part) {
@@ -412,8 +412,8 @@ static bool read_part(Reader *r, IrReportPart *part) {
     tok_next(r);
     return true;
   }
-  Entry *e =
-      r->tok.kind == TK_NAME ? scope_find(r, names_get(r->names, r->tok.text, r->tok.n)) : NULL;
+  Entry *e = r->tok.kind == TK_NAME ? read_scope_find(r, names_get(r->names, r->tok.text, r->tok.n))
+                                    : NULL;
   size_t at = r->at;
   bool stride = at < r->file->n && r->file->text[at] == '.' && strncmp(r->file->text + at, ".T", 2);
   if (e && e->kind == EN_BUFFER && !stride) {

@@ -9,19 +9,19 @@
 
 static bool read_layout_map(Reader *r, IrLayout *l) {
   l->kind = IRL_MAP;
-  size_t mark = scope_open(r);
+  size_t mark = read_scope_open(r);
   for (int i = 0; i < IR_MAX_RANK && !r->broken; i++) {
     Span at = r->tok.span;
     const char *name = tok_name(r, "a parameter of the layout");
     if (!name)
       break;
-    l->index[i] = scope_new_var(r, IRV_INDEX, name, DT_I64, at);
+    l->index[i] = read_scope_new_var(r, IRV_INDEX, name, DT_I64, at);
     if (!tok_accept(r, ","))
       break;
   }
   if (!r->broken && tok_expect(r, ")") && tok_expect(r, "->"))
     l->offset = read_expr_of(r, DT_I64);
-  scope_close(r, mark);
+  read_scope_close(r, mark);
   return !r->broken;
 }
 
@@ -72,7 +72,7 @@ static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
   b->span = name_at;
   if (read_tile_options(r, b))
     ir_add(r->k, out, IRK_ALLOC, at)->as.alloc = b;
-  scope_add(r, (Entry){.kind = EN_BUFFER, .name = name, .as.buf = b}, name_at);
+  read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = name, .as.buf = b}, name_at);
 }
 
 /* ---------------------------------------------------------------- copy */
@@ -90,7 +90,7 @@ static bool read_copy_options(Reader *r, IrCopy *c) {
       read_unexpected(r, "auto, vector, cp_async, bulk or tma");
   }
   if (!r->broken && tok_accept_word(r, "signal")) {
-    c->signal = scope_buffer(r);
+    c->signal = read_scope_buffer(r);
     if (!c->signal || !tok_expect(r, "["))
       return false;
     c->signal_index = read_expr(r, read_index_type(r));
@@ -144,11 +144,11 @@ static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
     return;
   IrStmt *s = ir_add(r->k, out, IRK_MAP, at);
   s->as.map = m;
-  size_t mark = scope_open(r);
+  size_t mark = read_scope_open(r);
   for (int i = 0; i < m.naxes; i++)
-    scope_def(r, m.index[i]);
+    read_scope_def(r, m.index[i]);
   read_block(r, &s->as.map.body);
-  scope_close(r, mark);
+  read_scope_close(r, mark);
 }
 
 /* ---------------------------------------------------------------- reductions, scans, products */
@@ -181,7 +181,7 @@ static void read_reduce(Reader *r, IrBlock *out, Span at) {
   if (tok_accept_word(r, "axis"))
     d.axis = (int)tok_int(r, 0, IR_MAX_RANK - 1, "an axis");
   ir_add(r->k, out, IRK_REDUCE, at)->as.reduce = d;
-  scope_def(r, d.scalar);
+  read_scope_def(r, d.scalar);
 }
 
 static void read_scan(Reader *r, IrBlock *out, Span at) {
