@@ -31,6 +31,10 @@ enum {
 typedef struct EvalAgent EvalAgent;
 typedef struct EvalBlock EvalBlock;
 typedef struct EvalInsn EvalInsn;
+typedef struct EvalArray EvalArray;
+typedef struct EvalKernels EvalKernels;
+typedef struct EvalMapState EvalMapState;
+typedef struct EvalLaunch EvalLaunch;
 
 /* How an instruction ended. BLOCKED: nothing has happened; the agent runs the instruction again
  * when the scheduler comes back to it. */
@@ -51,9 +55,10 @@ typedef struct EvalMem {
   size_t size; /* bytes of one element where it lies */
   int rank;
   int64_t extent[IR_MAX_RANK];
-  int64_t stride[IR_MAX_RANK]; /* elements */
-  int64_t count;               /* elements */
-  uint8_t *map;                /* NULL: everything is written */
+  int64_t stride[IR_MAX_RANK];     /* elements */
+  int64_t map_stride[IR_MAX_RANK]; /* of `map`: row-major */
+  int64_t count;                   /* elements */
+  uint8_t *map;                    /* NULL: everything is written */
   EvalWritten state;
   int64_t nwritten;
 } EvalMem;
@@ -79,19 +84,24 @@ struct EvalBlock {
   const EvalProgram *program;
   const EvalOptions *options;
   const IrBinding *binding;
-  int64_t index[3];  /* of the grid */
-  int64_t linear;    /* x fastest */
-  EvalMem *mem;      /* by buffer id */
-  EvalTmap *tmap;    /* by tmap id */
-  uint8_t *shared;   /* thread level: shared_bytes bytes, address EVAL_SHARED_BASE */
+  int64_t index[3]; /* of the grid */
+  int64_t linear;   /* x fastest */
+  EvalMem *mem;     /* by buffer id */
+  EvalTmap *tmap;   /* by tmap id */
+  uint8_t *shared;  /* thread level: shared_bytes bytes, address EVAL_SHARED_BASE */
   EvalAgent *agent;
   int nagents;
   EvalFault fault;
   EvalCounters counters;
-  uint64_t random;   /* state of the shaker; 0: not shaken */
-  Arena *arena;      /* lives as long as the worker; blocks must not allocate from it */
-  void *device;      /* thread level: THREAD's state of the block, from eval_device_new */
-  Str *print;        /* where REPORT appends; flushed in block order */
+  uint64_t random; /* state of the shaker; 0: not shaken */
+  Arena *arena;    /* lives as long as the worker; blocks must not allocate from it */
+  void *device;    /* thread level: THREAD's state of the block, from eval_device_new */
+  Str *print;      /* where REPORT appends; flushed in block order */
+  int isa;         /* OpIsa of the launch */
+  const EvalKernels *kernels;
+  EvalLaunch *launch; /* run.c's */
+  void *scratch;      /* of tile operations, scratch_size bytes, grown by block_scratch */
+  size_t scratch_size;
 };
 
 /* ---------------------------------------------------------------- agents */
@@ -100,18 +110,24 @@ typedef enum EvalAgentState { AGENT_READY, AGENT_BLOCKED, AGENT_DONE } EvalAgent
 
 struct EvalAgent {
   EvalBlock *block;
-  int id;          /* index in the block; thread level: the warp */
-  int lanes;       /* lanes in use now: 32, or points of the strip; threads 33… of a ragged last
-                      warp do not exist: `threads` is a multiple of 32 */
+  int id;    /* index in the block; thread level: the warp */
+  int lanes; /* lanes in use now: 32, or points of the strip; threads 33… of a ragged last
+                warp do not exist: `threads` is a multiple of 32 */
   uint32_t pc;
   EvalAgentState state;
-  void **reg;      /* register number to its elements */
+  void **reg; /* register number to its elements */
   /* Lanes that take part in the current instruction: `lanes` bytes of 0 or 1, or NULL: all. */
   const uint8_t *mask;
-  Span wait_span;  /* while BLOCKED: the instruction, for the deadlock report */
-  uint64_t steps;  /* instructions run in this block */
-  void *device;    /* THREAD's state of the agent (groups in flight …), or NULL */
-  struct EvalMapState *map; /* tile level: the MAP being run */
+  Span wait_span;    /* while BLOCKED: the instruction, for the deadlock report */
+  uint64_t steps;    /* instructions run in this block */
+  void *device;      /* THREAD's state of the agent (groups in flight …), or NULL */
+  EvalMapState *map; /* tile level: the MAP being run */
+  /* Private to the machine. */
+  char *frame;      /* registers and arrays */
+  EvalArray *array; /* by array number */
+  int64_t *offsets; /* [lanes]: scratch of one access */
+  void *scratch;    /* [lanes] elements of 8 bytes: scratch of one access */
+  uint64_t effects; /* stores and atomics so far, for the deadlock report */
 };
 
 /* Records a fault at the current instruction, unless the block has one already. `fmt` names what
@@ -142,13 +158,13 @@ static inline bool eval_lane_on(const EvalAgent *a, int lane) {
  *      i * 32 + l, of `type`, in compute form (f32 for narrow floats). `first` is its index in the
  *      array, `array` the array itself (array->device is THREAD's: pending products and the like).
  */
-typedef struct EvalArray {
+struct EvalArray {
   const IrBuffer *buf;
   void *data;       /* [register][32 lanes] */
   int count;        /* registers of the array */
   uint8_t *written; /* one byte a register: written at least once; reset at its declaration */
   void *device;     /* THREAD's, made by eval_device_agent; NULL at first */
-} EvalArray;
+};
 
 typedef struct EvalOperand {
   char letter;
@@ -206,17 +222,17 @@ typedef struct EvalTile {
   void *c;
   int64_t ars, acs, brs, crs;
   bool accumulate;
-  bool exact; /* f32: products of any two elements are exact in f32 (operands on f16's or f8's grid),
-                 so that a machine without FMA may multiply and add */
+  bool exact; /* f32: products of any two elements are exact in f32 (operands on f16's or f8's
+                 grid), so that a machine without FMA may multiply and add */
 } EvalTile;
 
 /* The kernels of one instruction set; all give the same bits. */
-typedef struct EvalKernels {
+struct EvalKernels {
   void (*f32)(const EvalTile *t);
   void (*f64)(const EvalTile *t);
   void (*i32)(const EvalTile *t); /* operands and c are int32_t, wrapping */
   void (*i64)(const EvalTile *t);
-} EvalKernels;
+};
 /* cpu: CPU_AUTO is the best here. */
 const EvalKernels *eval_kernels(EvalCpu cpu);
 

@@ -1,0 +1,577 @@
+/* access.c: single elements of memory: LOAD and STORE.
+ *
+ * In: an EvalAccess and the registers it names. Out: elements in compute form, one or one a lane.
+ * A strip of a MAP whose coordinates are affine is checked at its corners and moved row by row;
+ * everything else goes lane by lane, over the lanes that take part. A fault names the first such
+ * lane's indices. Tests: tests/unit/check_eval.c.
+ */
+#include <string.h>
+
+#include "run.h"
+
+/* ---------------------------------------------------------------- where the elements lie */
+
+/* The elements of a strip: at + sum over axes of (point - pos) * lane. */
+typedef struct Place {
+  int64_t at, lane[4];
+} Place;
+
+typedef struct Lanes {
+  const uint8_t *on; /* NULL: all */
+  int n;
+} Lanes;
+
+static Lanes lanes_of(const EvalAgent *a, const EvalInsn *in) {
+  Lanes l = {NULL, a->lanes};
+  if (in->mask) {
+    const EvalMask *m = machine_reg(a, in->mask);
+    if (m->n != a->lanes)
+      l.on = m->on;
+  }
+  return l;
+}
+
+/* Coordinates of one lane. */
+static void lane_indices(const EvalAgent *a, const EvalAccess *x, int64_t lane, int64_t *index) {
+  int64_t point[4] = {0};
+  int naxes = a->map && a->map->code ? a->map->code->naxes : 0;
+  if (naxes)
+    eval_map_point(a->map, lane, point);
+  for (int d = 0; d < x->rank; d++) {
+    const EvalAffine *f = &x->index[d];
+    uint64_t v = (uint64_t)machine_int(a, &f->base);
+    if (f->lanes)
+      v += (uint64_t)((const int64_t *)machine_reg(a, f->lanes))[lane];
+    for (int i = 0; i < naxes; i++)
+      v += (uint64_t)machine_int(a, &f->coef[i]) * (uint64_t)point[i];
+    index[d] = (int64_t)v;
+  }
+}
+
+static EvalResult fault_outside(EvalAgent *a, const EvalMem *m, const int64_t *index) {
+  char at[160], extents[160];
+  eval_list_text(index, m->rank, at, sizeof at);
+  eval_list_text(m->extent, m->rank, extents, sizeof extents);
+  return eval_fault(a, E0450, "element [%s] of %s is outside its extents [%s]", at, m->buf->name,
+                    extents);
+}
+
+static EvalResult fault_unwritten(EvalAgent *a, const EvalMem *m, int64_t element) {
+  char name[256];
+  eval_mem_name(m, element, name, sizeof name);
+  return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+}
+
+/* The strip as a whole; false where an index is not affine or a corner is outside. */
+static bool place_strip(const EvalAgent *a, const EvalAccess *x, const EvalMem *m, Place *data,
+                        Place *map) {
+  const EvalMapState *s = a->map;
+  int naxes = s->code->naxes;
+  *data = *map = (Place){0};
+  for (int d = 0; d < x->rank; d++) {
+    const EvalAffine *f = &x->index[d];
+    if (f->lanes)
+      return false;
+    int64_t first = machine_int(a, &f->base), low, high;
+    for (int i = 0; i < naxes; i++) {
+      int64_t coef = machine_int(a, &f->coef[i]);
+      if (!coef)
+        continue;
+      int64_t offset;
+      if (__builtin_mul_overflow(coef, s->pos[i], &offset) ||
+          __builtin_add_overflow(first, offset, &first))
+        return false;
+      data->lane[i] += coef * m->stride[d];
+      map->lane[i] += coef * m->map_stride[d];
+    }
+    low = high = first;
+    for (int i = 0; i < naxes; i++) {
+      int64_t reach;
+      if (__builtin_mul_overflow(machine_int(a, &f->coef[i]), s->cnt[i] - 1, &reach) ||
+          __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+        return false;
+    }
+    if (low < 0 || high >= m->extent[d])
+      return false;
+    data->at += first * m->stride[d];
+    map->at += first * m->map_stride[d];
+  }
+  return true;
+}
+
+/* Element offsets of the lanes that take part, into a->offsets; map offsets where `map` is given.
+ */
+static EvalResult place_lanes(EvalAgent *a, const EvalAccess *x, const EvalMem *m, Lanes l,
+                              int64_t *map) {
+  int64_t index[IR_MAX_RANK];
+  for (int i = 0; i < l.n; i++) {
+    if (l.on && !l.on[i])
+      continue;
+    lane_indices(a, x, i, index);
+    int64_t at = 0, in_map = 0;
+    for (int d = 0; d < x->rank; d++) {
+      if (index[d] < 0 || index[d] >= m->extent[d])
+        return fault_outside(a, m, index);
+      at += index[d] * m->stride[d];
+      in_map += index[d] * m->map_stride[d];
+    }
+    a->offsets[i] = at;
+    if (map)
+      map[i] = in_map;
+  }
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- what was written */
+
+static bool tracked(const EvalMem *m) {
+  return m->map && m->state != WRITTEN_ALL;
+}
+
+void eval_mem_begin_map(EvalMem *m) {
+  if (m->state == WRITTEN_NONE) {
+    memset(m->map, 0, (size_t)m->count);
+    m->state = WRITTEN_PARTLY;
+  }
+}
+
+static void mark(EvalMem *m, int64_t at) {
+  if (m->map[at])
+    return;
+  m->map[at] = 1;
+  if (m->buf->space != IRS_GLOBAL && ++m->nwritten == m->count)
+    m->state = WRITTEN_ALL;
+}
+
+/* Visits the lanes of a strip in order. */
+typedef struct Walk {
+  const EvalMapState *s;
+  int64_t done[4];
+  int64_t at;
+  const Place *p;
+} Walk;
+
+static Walk walk_start(const EvalMapState *s, const Place *p) {
+  return (Walk){.s = s, .at = p->at, .p = p};
+}
+
+static void walk_next(Walk *w) {
+  for (int i = w->s->code->naxes - 1; i >= 0; i--) {
+    w->at += w->p->lane[i];
+    if (++w->done[i] < w->s->cnt[i])
+      return;
+    w->at -= w->p->lane[i] * w->s->cnt[i];
+    w->done[i] = 0;
+  }
+}
+
+static EvalResult check_strip(EvalAgent *a, const EvalMem *m, const Place *p, Lanes l) {
+  if (m->state == WRITTEN_NONE)
+    return fault_unwritten(a, m, p->at);
+  Walk w = walk_start(a->map, p);
+  for (int i = 0; i < l.n; i++, walk_next(&w))
+    if ((!l.on || l.on[i]) && !m->map[w.at])
+      return fault_unwritten(a, m, w.at);
+  return EVAL_OK;
+}
+
+static void mark_strip(EvalAgent *a, EvalMem *m, const Place *p, Lanes l) {
+  eval_mem_begin_map(m);
+  Walk w = walk_start(a->map, p);
+  for (int i = 0; i < l.n; i++, walk_next(&w))
+    if (!l.on || l.on[i])
+      mark(m, w.at);
+}
+
+/* ---------------------------------------------------------------- moving elements */
+
+/* Rows of a strip: runs along the innermost axes that lie at one stride. */
+typedef struct Rows {
+  int64_t length, stride, count;
+} Rows;
+
+static Rows rows_of(const EvalMapState *s, const Place *p) {
+  int i = s->code->naxes - 1;
+  while (i > 0 && s->cnt[i] == 1)
+    i--;
+  if (i < 0)
+    return (Rows){1, 1, 1};
+  Rows r = {s->cnt[i], p->lane[i], 1};
+  while (i > 0 && (s->cnt[i - 1] == 1 || p->lane[i - 1] == r.stride * r.length))
+    r.length *= s->cnt[--i];
+  while (i > 0)
+    r.count *= s->cnt[--i];
+  return r;
+}
+
+#define GATHER(T)                                                                                  \
+  {                                                                                                \
+    T *d = dst;                                                                                    \
+    const T *s = src;                                                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      d[i] = s[i * stride];                                                                        \
+  }                                                                                                \
+  break
+#define SCATTER(T)                                                                                 \
+  {                                                                                                \
+    T *d = dst;                                                                                    \
+    const T *s = src;                                                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      d[i * stride] = s[i];                                                                        \
+  }                                                                                                \
+  break
+
+static void gather(size_t size, void *dst, const void *src, int64_t stride, int64_t n) {
+  if (stride == 1) {
+    memcpy(dst, src, (size_t)n * size);
+    return;
+  }
+  if (stride == 0) {
+    eval_fill_lanes(size, dst, src, n);
+    return;
+  }
+  switch (size) {
+  case 1:
+    GATHER(uint8_t);
+  case 2:
+    GATHER(uint16_t);
+  case 4:
+    GATHER(uint32_t);
+  default:
+    GATHER(uint64_t);
+  }
+}
+
+static void scatter(size_t size, void *dst, int64_t stride, const void *src, int64_t n) {
+  if (stride == 1) {
+    memcpy(dst, src, (size_t)n * size);
+    return;
+  }
+  switch (size) {
+  case 1:
+    SCATTER(uint8_t);
+  case 2:
+    SCATTER(uint16_t);
+  case 4:
+    SCATTER(uint32_t);
+  default:
+    SCATTER(uint64_t);
+  }
+}
+
+static bool packed(const EvalMem *m) {
+  return m->stored && dtype_compute(m->dtype) != m->dtype;
+}
+
+void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *dst, int64_t n) {
+  const char *src = eval_mem_at(m, element);
+  if (!packed(m)) {
+    gather(m->size, dst, src, stride, n);
+    return;
+  }
+  if (stride == 1) {
+    dtype_unpack(m->dtype, src, dst, (size_t)n);
+    return;
+  }
+  uint16_t raw[256];
+  float *d = dst;
+  for (int64_t i = 0; i < n; i += 256) {
+    int64_t k = n - i < 256 ? n - i : 256;
+    gather(m->size, raw, src + i * stride * (int64_t)m->size, stride, k);
+    dtype_unpack(m->dtype, raw, d + i, (size_t)k);
+  }
+}
+
+void eval_mem_scatter(const EvalMem *m, int64_t element, int64_t stride, const void *src,
+                      int64_t n) {
+  char *dst = eval_mem_at(m, element);
+  if (!packed(m)) {
+    scatter(m->size, dst, stride, src, n);
+    return;
+  }
+  if (stride == 1) {
+    dtype_pack(m->dtype, src, dst, (size_t)n);
+    return;
+  }
+  uint16_t raw[256];
+  const float *s = src;
+  for (int64_t i = 0; i < n; i += 256) {
+    int64_t k = n - i < 256 ? n - i : 256;
+    dtype_pack(m->dtype, s + i, raw, (size_t)k);
+    scatter(m->size, dst + i * stride * (int64_t)m->size, stride, raw, k);
+  }
+}
+
+/* ---------------------------------------------------------------- strips */
+
+static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, char *dst) {
+  size_t size = dtype_compute_size(m->dtype);
+  Rows r = rows_of(s, p);
+  if (r.count == 1) {
+    eval_mem_gather(m, p->at, r.stride, dst, r.length);
+    return;
+  }
+  /* The rows' starts are the lanes at multiples of the row length. */
+  Walk w = walk_start(s, p);
+  int inner = s->code->naxes - 1;
+  int64_t length = 1;
+  while (length < r.length)
+    length *= s->cnt[inner--];
+  for (int64_t i = 0; i < r.count; i++) {
+    eval_mem_gather(m, w.at, r.stride, dst + (size_t)(i * r.length) * size, r.length);
+    for (int d = inner; d >= 0; d--) {
+      w.at += p->lane[d];
+      if (++w.done[d] < s->cnt[d])
+        break;
+      w.at -= p->lane[d] * s->cnt[d];
+      w.done[d] = 0;
+    }
+  }
+}
+
+static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, const char *src) {
+  size_t size = dtype_compute_size(m->dtype);
+  Rows r = rows_of(s, p);
+  Walk w = walk_start(s, p);
+  int inner = s->code->naxes - 1;
+  int64_t length = 1;
+  while (length < r.length)
+    length *= s->cnt[inner--];
+  for (int64_t i = 0; i < r.count; i++) {
+    eval_mem_scatter(m, w.at, r.stride, src + (size_t)(i * r.length) * size, r.length);
+    for (int d = inner; d >= 0; d--) {
+      w.at += p->lane[d];
+      if (++w.done[d] < s->cnt[d])
+        break;
+      w.at -= p->lane[d] * s->cnt[d];
+      w.done[d] = 0;
+    }
+  }
+}
+
+static void store_masked(EvalAgent *a, const EvalMem *m, const Place *p, const char *src, Lanes l) {
+  size_t size = dtype_compute_size(m->dtype);
+  Walk w = walk_start(a->map, p);
+  for (int i = 0; i < l.n; i++, walk_next(&w))
+    if (l.on[i])
+      eval_mem_scatter(m, w.at, 1, src + (size_t)i * size, 1);
+}
+
+/* ---------------------------------------------------------------- lane by lane */
+
+static EvalResult hooks(EvalAgent *a, const EvalMem *m, Lanes l, bool write) {
+  if (a->block->program->kernel->level != IR_THREAD)
+    return EVAL_OK;
+  a->mask = l.on;
+  if (m->buf->space == IRS_GLOBAL)
+    return eval_device_global(a, m, a->offsets, write);
+  int64_t bytes[EVAL_WARP];
+  const char *shared = (const char *)a->block->shared;
+  for (int i = 0; i < l.n; i++)
+    bytes[i] =
+        l.on && !l.on[i] ? 0 : (const char *)m->data - shared + a->offsets[i] * (int64_t)m->size;
+  return eval_device_shared(a, bytes, (int)m->size, write);
+}
+
+static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char *dst, Lanes l) {
+  int64_t map[EVAL_STRIP];
+  EvalResult r = place_lanes(a, x, m, l, tracked(m) ? map : NULL);
+  if (r == EVAL_OK)
+    r = hooks(a, m, l, false);
+  if (r != EVAL_OK)
+    return r;
+  size_t size = dtype_compute_size(m->dtype);
+  for (int i = 0; i < l.n; i++) {
+    if (l.on && !l.on[i])
+      continue;
+    if (tracked(m) && (m->state == WRITTEN_NONE || !m->map[map[i]]))
+      return fault_unwritten(a, m, map[i]);
+    eval_mem_gather(m, a->offsets[i], 1, dst + (size_t)i * size, 1);
+  }
+  return EVAL_OK;
+}
+
+static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, const char *src,
+                              Lanes l) {
+  int64_t map[EVAL_STRIP];
+  EvalResult r = place_lanes(a, x, m, l, map);
+  if (r == EVAL_OK)
+    r = hooks(a, m, l, true);
+  if (r != EVAL_OK)
+    return r;
+  size_t size = dtype_compute_size(m->dtype);
+  for (int i = 0; i < l.n; i++) {
+    if (l.on && !l.on[i])
+      continue;
+    if (x->marks && tracked(m)) {
+      eval_mem_begin_map(m);
+      mark(m, map[i]);
+    }
+    eval_mem_scatter(m, a->offsets[i], 1, src + (size_t)i * size, 1);
+  }
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- one element */
+
+static EvalResult place_one(EvalAgent *a, const EvalAccess *x, const EvalMem *m, int64_t *at,
+                            int64_t *map) {
+  int64_t index[IR_MAX_RANK];
+  *at = *map = 0;
+  for (int d = 0; d < x->rank; d++)
+    index[d] = machine_int(a, &x->index[d].base);
+  for (int d = 0; d < x->rank; d++) {
+    if (index[d] < 0 || index[d] >= m->extent[d])
+      return fault_outside(a, m, index);
+    *at += index[d] * m->stride[d];
+    *map += index[d] * m->map_stride[d];
+  }
+  return EVAL_OK;
+}
+
+/* At thread level a uniform address is accessed by every lane that takes part. */
+static EvalResult hooks_one(EvalAgent *a, const EvalInsn *in, const EvalMem *m, int64_t at,
+                            bool write) {
+  if (a->block->program->kernel->level != IR_THREAD)
+    return EVAL_OK;
+  for (int i = 0; i < EVAL_WARP; i++)
+    a->offsets[i] = at;
+  return hooks(a, m, lanes_of(a, in), write);
+}
+
+static EvalResult load_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
+  int64_t at, map;
+  EvalResult r = place_one(a, x, m, &at, &map);
+  if (r == EVAL_OK)
+    r = hooks_one(a, in, m, at, false);
+  if (r != EVAL_OK)
+    return r;
+  if (tracked(m) && (m->state == WRITTEN_NONE || !m->map[map]))
+    return fault_unwritten(a, m, map);
+  eval_mem_gather(m, at, 1, machine_reg(a, in->dst), 1);
+  return EVAL_OK;
+}
+
+static EvalResult store_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
+  int64_t at, map;
+  EvalResult r = place_one(a, x, m, &at, &map);
+  if (r == EVAL_OK)
+    r = hooks_one(a, in, m, at, true);
+  if (r != EVAL_OK)
+    return r;
+  if (x->marks && tracked(m)) {
+    eval_mem_begin_map(m);
+    mark(m, map);
+  }
+  eval_mem_scatter(m, at, 1, machine_reg(a, x->value), 1);
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- instructions */
+
+EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
+  const EvalAccess *x = in->as.data;
+  EvalMem *m = &a->block->mem[x->buf];
+  if (!x->lanes)
+    return load_one(a, in, x, m);
+  char *dst = machine_reg(a, in->dst);
+  Lanes l = lanes_of(a, in);
+  Place data, map;
+  bool thread = a->block->program->kernel->level == IR_THREAD;
+  if (thread || !place_strip(a, x, m, &data, &map))
+    return load_lanes(a, x, m, dst, l);
+  if (tracked(m)) {
+    EvalResult r = check_strip(a, m, &map, l);
+    if (r != EVAL_OK)
+      return r;
+  }
+  load_rows(a->map, m, &data, dst);
+  return EVAL_OK;
+}
+
+/* All lanes store to one element: the last that takes part stays. */
+static EvalResult store_same(EvalAgent *a, const EvalAccess *x, EvalMem *m, Lanes l) {
+  int last = l.n - 1;
+  while (l.on && last >= 0 && !l.on[last])
+    last--;
+  int64_t at, map;
+  EvalResult r = last < 0 ? EVAL_OK : place_one(a, x, m, &at, &map);
+  if (last < 0 || r != EVAL_OK)
+    return r;
+  if (x->marks && tracked(m)) {
+    eval_mem_begin_map(m);
+    mark(m, map);
+  }
+  const char *src = machine_reg(a, x->value);
+  eval_mem_scatter(m, at, 1, src + (size_t)last * dtype_compute_size(m->dtype), 1);
+  return EVAL_OK;
+}
+
+EvalResult eval_access_store(EvalAgent *a, const EvalInsn *in) {
+  const EvalAccess *x = in->as.data;
+  EvalMem *m = &a->block->mem[x->buf];
+  a->effects++;
+  if (!x->lanes)
+    return store_one(a, in, x, m);
+  const char *src = machine_reg(a, x->value);
+  Lanes l = lanes_of(a, in);
+  Place data, map;
+  bool thread = a->block->program->kernel->level == IR_THREAD;
+  if (!thread && !x->vector)
+    return store_same(a, x, m, l);
+  if (thread || !place_strip(a, x, m, &data, &map))
+    return store_lanes(a, x, m, src, l);
+  if (x->marks && tracked(m))
+    mark_strip(a, m, &map, l);
+  if (l.on)
+    store_masked(a, m, &data, src, l);
+  else
+    store_rows(a->map, m, &data, src);
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- atomics */
+
+static EvalResult atomic_lane(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m,
+                              int lane, int64_t at) {
+  size_t size = x->lanes ? dtype_compute_size(m->dtype) : 0;
+  size_t offset = (size_t)lane * size;
+  const char *value = machine_reg(a, x->value);
+  const char *expected = x->expected ? machine_reg(a, x->expected) : NULL;
+  char *old = x->old ? machine_reg(a, x->old) : NULL;
+  eval_atomic_apply(in->op, x->combine[a->block->isa], m->dtype, m->stored, eval_mem_at(m, at),
+                    value + offset, expected ? expected + offset : NULL, old ? old + offset : NULL);
+  return EVAL_OK;
+}
+
+static EvalResult atomic_ready(EvalAgent *a, EvalMem *m, int64_t map) {
+  if (!tracked(m) || (m->state == WRITTEN_PARTLY && m->map[map]))
+    return EVAL_OK;
+  return fault_unwritten(a, m, map);
+}
+
+EvalResult eval_access_atomic(EvalAgent *a, const EvalInsn *in) {
+  const EvalAccess *x = in->as.data;
+  EvalMem *m = &a->block->mem[x->buf];
+  a->effects++;
+  if (!x->lanes) {
+    int64_t at, map;
+    EvalResult r = place_one(a, x, m, &at, &map);
+    if (r == EVAL_OK)
+      r = atomic_ready(a, m, map);
+    return r == EVAL_OK ? atomic_lane(a, in, x, m, 0, at) : r;
+  }
+  int64_t map[EVAL_STRIP];
+  Lanes l = lanes_of(a, in);
+  EvalResult r = place_lanes(a, x, m, l, map);
+  if (r == EVAL_OK)
+    r = hooks(a, m, l, true);
+  for (int i = 0; r == EVAL_OK && i < l.n; i++) {
+    if (l.on && !l.on[i])
+      continue;
+    r = atomic_ready(a, m, map[i]);
+    if (r == EVAL_OK)
+      r = atomic_lane(a, in, x, m, i, a->offsets[i]);
+  }
+  return r;
+}

@@ -1,0 +1,534 @@
+/* compile_stmt.c: scalars and control flow to bytecode.
+ *
+ * In: statements. Out: instructions. Inside a MAP and at thread level control may differ between
+ * lanes: an `if` then makes masks, a loop keeps the mask of the lanes still in it, and leaving
+ * takes lanes out of every mask up to the loop's. Where the condition is the same for all lanes
+ * plain jumps remain. Always holds: code under an empty mask is jumped over.
+ */
+#include "compile.h"
+
+/* ---------------------------------------------------------------- masks */
+
+static void mask_push(Compiler *c, Reg m) {
+  VEC_PUSH(c->arena, &c->masks, m);
+  c->mask = m;
+}
+
+static void masks_cut(Compiler *c, size_t depth) {
+  c->masks.n = depth;
+  c->mask = depth ? c->masks.v[depth - 1] : NO_REG;
+}
+
+/* Lanes that are on leave every mask above `depth`. */
+static void masks_leave(Compiler *c, size_t depth) {
+  for (size_t i = depth; i + 1 < c->masks.n; i++)
+    eval_emit(c, (EvalInsn){.code = BC_MASK_REMOVE, .dst = c->masks.v[i], .src = {c->mask}});
+  if (c->masks.n > depth)
+    eval_emit(c, (EvalInsn){.code = BC_MASK_CLEAR, .dst = c->mask});
+}
+
+typedef struct ExitScan {
+  Compiler *c;
+  IrKind kind;
+  int lane_ifs; /* conditions around that may differ between lanes */
+  bool found;
+} ExitScan;
+
+/* Whether an `if` may part the lanes, judged before its variables are bound. */
+static bool may_part(const Compiler *c, const IrStmt *s) {
+  return !c->thread || s->as.if_.cond->uniform == IR_LANE_VARYING;
+}
+
+static void scan_exits(ExitScan *x, IrBlock *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    IrStmt *s = b->v[i];
+    if (s->kind == x->kind && x->lane_ifs)
+      x->found = true;
+    bool loop = s->kind == IRK_FOR || s->kind == IRK_WHILE || s->kind == IRK_MAP;
+    if (loop && x->kind != IRK_RETURN)
+      continue;
+    bool parts = s->kind == IRK_IF && may_part(x->c, s);
+    x->lane_ifs += parts;
+    for (int n = 0; ir_nested(s, n); n++)
+      scan_exits(x, ir_nested(s, n));
+    x->lane_ifs -= parts;
+  }
+}
+
+bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind) {
+  ExitScan x = {.c = c, .kind = kind};
+  scan_exits(&x, body);
+  return x.found;
+}
+
+/* ---------------------------------------------------------------- let, set */
+
+/* The value in a register of its own, or in the value's register where that lasts as long. */
+static Reg let_register(Compiler *c, IrExpr *e, bool lanes, bool own) {
+  Reg from = lanes ? eval_value_lanes(c, e) : eval_value_one(c, e);
+  if (!own && !e->reads_mut)
+    return from;
+  Reg r = eval_reg_new(c, lanes, dtype_compute_size(e->type), false);
+  eval_emit(c, (EvalInsn){.code = lanes ? BC_MOVE_LANES : BC_MOVE_ONE,
+                          .dst = r,
+                          .src = {from},
+                          .type = (uint8_t)e->type});
+  if (lanes)
+    eval_value_done(c, e);
+  return r;
+}
+
+static void hold_in_block(Compiler *c, Reg r) {
+  uint32_t depth = c->depth;
+  c->depth = c->block_depth;
+  eval_reg_hold(c, r);
+  c->depth = depth;
+}
+
+static void compile_let(Compiler *c, IrStmt *s) {
+  IrVar *v = s->as.let.var;
+  IrExpr *e = s->as.let.value;
+  bool mut = v->kind == IRV_MUT;
+  bool lanes = eval_value_varies(c, e) || (mut && c->map) ||
+               (c->thread && mut && v->uniform == IR_LANE_VARYING);
+  Reg r = let_register(c, e, lanes, mut);
+  if (mut || e->reads_mut)
+    hold_in_block(c, r);
+  eval_var_bind(c, v, r, lanes);
+  if (!mut && c->map && !e->reads_mut)
+    eval_var_value(c, v)->def = e;
+}
+
+static void compile_set(Compiler *c, IrStmt *s) {
+  VarValue *v = eval_var_value(c, s->as.let.var);
+  IrExpr *e = s->as.let.value;
+  Reg to = v->reg;
+  bool lanes = v->lanes;
+  EvalInsn in = {.code = lanes ? BC_MOVE_LANES : BC_MOVE_ONE, .dst = to, .type = (uint8_t)e->type};
+  if (!lanes && eval_value_varies(c, e)) {
+    eval_unsupported(c, "setting a uniform variable to a value that differs between lanes");
+    return;
+  }
+  in.src[0] = lanes ? eval_value_lanes(c, e) : eval_value_one(c, e);
+  in.mask = c->mask;
+  eval_emit(c, in);
+  if (lanes)
+    eval_value_done(c, e);
+}
+
+/* ---------------------------------------------------------------- if */
+
+static void compile_if_uniform(Compiler *c, IrStmt *s) {
+  Reg cond = eval_value_one(c, s->as.if_.cond);
+  size_t skip = eval_emit(c, (EvalInsn){.code = BC_JUMP_UNLESS, .src = {cond}});
+  c->uniform_ifs++;
+  eval_compile_block(c, &s->as.if_.then);
+  if (s->as.if_.other.n) {
+    size_t end = eval_emit(c, (EvalInsn){.code = BC_JUMP});
+    eval_patch(c, skip);
+    eval_compile_block(c, &s->as.if_.other);
+    eval_patch(c, end);
+  } else {
+    eval_patch(c, skip);
+  }
+  c->uniform_ifs--;
+}
+
+static void compile_if_lanes(Compiler *c, IrStmt *s) {
+  Reg cond = eval_value_lanes(c, s->as.if_.cond), outer = c->mask;
+  size_t depth = c->masks.n;
+  Reg m = eval_reg_mask(c);
+  size_t skip = eval_emit(c, (EvalInsn){.code = BC_MASK_AND, .dst = m, .src = {outer, cond}});
+  mask_push(c, m);
+  eval_compile_block(c, &s->as.if_.then);
+  masks_cut(c, depth);
+  eval_patch(c, skip);
+  if (s->as.if_.other.n) {
+    /* Lanes that left in the first branch are no longer in `outer`. */
+    skip = eval_emit(c, (EvalInsn){.code = BC_MASK_ANDNOT, .dst = m, .src = {outer, cond}});
+    mask_push(c, m);
+    eval_compile_block(c, &s->as.if_.other);
+    masks_cut(c, depth);
+    eval_patch(c, skip);
+  }
+  eval_value_done(c, s->as.if_.cond);
+}
+
+/* After a statement in which lanes may have left: where none remain the rest is jumped over. */
+static void leave_if_empty(Compiler *c) {
+  if (c->mask == NO_REG)
+    return;
+  size_t at = eval_emit(c, (EvalInsn){.code = BC_JUMP_NONE, .src = {c->mask}});
+  VEC_PUSH(c->arena, &c->exit->nexts, at);
+}
+
+static bool has_exit(IrBlock *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    IrKind kind = b->v[i]->kind;
+    if (kind == IRK_BREAK || kind == IRK_CONTINUE || kind == IRK_RETURN)
+      return true;
+    for (int n = 0; ir_nested(b->v[i], n); n++)
+      if (has_exit(ir_nested(b->v[i], n)))
+        return true;
+  }
+  return false;
+}
+
+static void compile_if(Compiler *c, IrStmt *s) {
+  if (!eval_value_varies(c, s->as.if_.cond)) {
+    compile_if_uniform(c, s);
+  } else {
+    compile_if_lanes(c, s);
+  }
+  if (has_exit(&s->as.if_.then) || has_exit(&s->as.if_.other))
+    leave_if_empty(c);
+}
+
+/* ---------------------------------------------------------------- break, continue, return */
+
+static void compile_exit(Compiler *c, IrStmt *s) {
+  Exit *x = c->exit;
+  if (s->kind == IRK_RETURN)
+    while (x->outer)
+      x = x->outer;
+  bool breaks = s->kind == IRK_BREAK;
+  if (x->masked) {
+    size_t depth = x->mask_depth;
+    if (x->kind == EXIT_LOOP && !breaks)
+      depth++; /* the loop's own mask keeps the lanes that go on */
+    masks_leave(c, depth);
+    return;
+  }
+  if (c->mask != x->plain_mask && s->kind != IRK_RETURN) {
+    eval_unsupported(c, "leaving a uniform loop from a branch that only some lanes take");
+    return;
+  }
+  if (s->kind == IRK_RETURN) {
+    eval_emit(c, (EvalInsn){.code = BC_END});
+    return;
+  }
+  size_t at = eval_emit(c, (EvalInsn){.code = BC_JUMP});
+  if (breaks)
+    VEC_PUSH(c->arena, &x->breaks, at);
+  else
+    VEC_PUSH(c->arena, &x->nexts, at);
+}
+
+/* ---------------------------------------------------------------- loops */
+
+static void patch_all(Compiler *c, size_t *v, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    eval_patch(c, v[i]);
+}
+
+typedef struct LoopState {
+  Exit exit;
+  uint32_t loop_depth;
+  bool continues;
+} LoopState;
+
+/* Opens a loop whose lanes may part if `masked`: its mask starts as the mask around it. */
+static void loop_open(Compiler *c, LoopState *l, IrBlock *body, bool masked) {
+  l->loop_depth = c->loop_depth;
+  l->exit = (Exit){.outer = c->exit, .kind = EXIT_LOOP, .masked = masked};
+  l->exit.mask_depth = c->masks.n;
+  l->continues = masked && has_exit(body);
+  if (masked) {
+    l->exit.loop_mask = eval_reg_mask(c);
+    eval_emit(c, (EvalInsn){.code = BC_MASK_COPY, .dst = l->exit.loop_mask, .src = {c->mask}});
+    if (l->continues)
+      l->exit.body_mask = eval_reg_mask(c);
+    mask_push(c, l->exit.loop_mask);
+  }
+  c->exit = &l->exit;
+}
+
+static void loop_body(Compiler *c, LoopState *l, IrBlock *body) {
+  if (l->continues) {
+    eval_emit(
+        c, (EvalInsn){.code = BC_MASK_COPY, .dst = l->exit.body_mask, .src = {l->exit.loop_mask}});
+    mask_push(c, l->exit.body_mask);
+  }
+  l->exit.plain_mask = c->mask;
+  c->loop_depth = c->depth + 1;
+  eval_compile_block(c, body);
+  if (l->continues)
+    masks_cut(c, c->masks.n - 1);
+  patch_all(c, l->exit.nexts.v, l->exit.nexts.n);
+}
+
+static void loop_close(Compiler *c, LoopState *l) {
+  patch_all(c, l->exit.breaks.v, l->exit.breaks.n);
+  masks_cut(c, l->exit.mask_depth);
+  c->exit = l->exit.outer;
+  c->loop_depth = l->loop_depth;
+}
+
+static bool loop_parts(Compiler *c, IrBlock *body) {
+  return eval_in_lanes(c) &&
+         (eval_has_lane_exit(c, body, IRK_BREAK) || eval_has_lane_exit(c, body, IRK_CONTINUE) ||
+          (c->exit->kind == EXIT_ROOT && c->exit->masked &&
+           eval_has_lane_exit(c, body, IRK_RETURN)));
+}
+
+/* The bounds in registers that last as long as the loop. */
+static Reg bound(Compiler *c, IrExpr *e, bool lanes) {
+  Reg r = let_register(c, e, lanes, e->reads_mut);
+  if (e->reads_mut)
+    eval_reg_hold(c, r);
+  return r;
+}
+
+static void compile_for_lanes(Compiler *c, IrStmt *s) {
+  IrFor *f = &s->as.loop;
+  DType t = f->index->type;
+  Reg lo = bound(c, f->lo, true), hi = bound(c, f->hi, true), step = bound(c, f->step, true);
+  Reg index = eval_reg_new(c, true, dtype_compute_size(t), false);
+  eval_reg_hold(c, index);
+  eval_emit(c, (EvalInsn){.code = BC_MOVE_LANES, .dst = index, .src = {lo}, .type = (uint8_t)t});
+  LoopState l;
+  loop_open(c, &l, &f->body, true);
+  eval_var_bind(c, f->index, index, true);
+  size_t top = c->code->n;
+  EvalInsn in = {.type = (uint8_t)t, .src = {index, hi, step}, .dst = l.exit.loop_mask};
+  in.code = BC_LANES_FOR_TEST;
+  size_t test = eval_emit(c, in);
+  loop_body(c, &l, &f->body);
+  in.code = BC_LANES_FOR_NEXT;
+  in.dst = index;
+  in.mask = l.exit.loop_mask;
+  eval_emit(c, in);
+  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = BC_BACK}), top);
+  eval_patch(c, test);
+  loop_close(c, &l);
+}
+
+static void compile_for_uniform(Compiler *c, IrStmt *s) {
+  IrFor *f = &s->as.loop;
+  DType t = f->index->type;
+  Reg lo = bound(c, f->lo, false), hi = bound(c, f->hi, false), step = bound(c, f->step, false);
+  Reg index = eval_reg_new(c, false, 8, false);
+  eval_reg_hold(c, index);
+  EvalInsn in = {.type = (uint8_t)t, .dst = index, .src = {lo, hi, step}};
+  in.code = BC_FOR_START;
+  eval_emit(c, in);
+  if (f->loop == IRF_PERSISTENT) {
+    in.src[2] = eval_reg_new(c, false, 8, false);
+    eval_reg_hold(c, in.src[2]);
+    eval_emit(c, (EvalInsn){.code = BC_SHARE,
+                            .type = (uint8_t)t,
+                            .dst = index,
+                            .src = {lo, hi, step, in.src[2]}});
+  }
+  LoopState l;
+  loop_open(c, &l, &f->body, loop_parts(c, &f->body));
+  eval_var_bind(c, f->index, index, false);
+  size_t top = c->code->n, empty = 0;
+  in.code = BC_FOR_TEST;
+  size_t test = eval_emit(c, in);
+  if (l.exit.masked)
+    empty = eval_emit(c, (EvalInsn){.code = BC_JUMP_NONE, .src = {l.exit.loop_mask}});
+  loop_body(c, &l, &f->body);
+  in.code = BC_FOR_NEXT;
+  size_t next = eval_emit(c, in);
+  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = BC_BACK}), top);
+  eval_patch(c, test);
+  eval_patch(c, next);
+  if (l.exit.masked)
+    eval_patch(c, empty);
+  loop_close(c, &l);
+}
+
+static void compile_for(Compiler *c, IrStmt *s) {
+  IrFor *f = &s->as.loop;
+  bool lanes =
+      eval_value_varies(c, f->lo) || eval_value_varies(c, f->hi) || eval_value_varies(c, f->step);
+  if (lanes)
+    compile_for_lanes(c, s);
+  else
+    compile_for_uniform(c, s);
+}
+
+/* ---------------------------------------------------------------- while */
+
+/* A `while` that only another block can end: its condition hangs on loads of global memory that
+ * its body neither writes nor steers. */
+static bool reads_set_variable(const IrExpr *e) {
+  if (e->op == OP_VAR && e->as.var->kind == IRV_MUT)
+    return true;
+  for (int i = 0; i < e->nargs; i++)
+    if (reads_set_variable(e->arg[i]))
+      return true;
+  return false;
+}
+
+typedef struct SpinScan {
+  bool waits, moves;
+} SpinScan;
+
+static bool scan_spin(IrStmt *s, void *ctx) {
+  SpinScan *x = ctx;
+  switch (s->kind) {
+  case IRK_LET:
+  case IRK_IF:
+    break;
+  case IRK_LOAD:
+    if (s->as.access.at.buf->space == IRS_GLOBAL)
+      x->waits = true;
+    for (int i = 0; i < s->as.access.at.buf->rank; i++)
+      x->moves = x->moves || reads_set_variable(s->as.access.at.index[i]);
+    break;
+  case IRK_ATOMIC:
+    if (!s->as.atomic.region && s->as.atomic.at.buf->space == IRS_GLOBAL &&
+        (s->as.atomic.op == OP_ATOMIC_CAS || s->as.atomic.op == OP_ATOMIC_EXCHANGE))
+      x->waits = true;
+    else
+      x->moves = true;
+    break;
+  default:
+    x->moves = true;
+    break;
+  }
+  return true;
+}
+
+static bool spins(IrStmt *s) {
+  SpinScan x = {0};
+  ir_walk(&s->as.while_.cond_block, scan_spin, &x);
+  if (!x.waits || x.moves || reads_set_variable(s->as.while_.cond))
+    return false;
+  ir_walk(&s->as.while_.body, scan_spin, &x);
+  return !x.moves;
+}
+
+static void compile_while(Compiler *c, IrStmt *s) {
+  IrWhile *w = &s->as.while_;
+  bool parts = eval_in_lanes(c) && (loop_parts(c, &w->body) || loop_parts(c, &w->cond_block));
+  /* Whether the condition parts the lanes is known only once its block is bound. */
+  bool spin = !c->thread && !c->map && spins(s);
+  if (spin)
+    c->p->in_order = true;
+  parts = parts || c->map || (c->thread && w->cond->uniform == IR_LANE_VARYING);
+  LoopState l;
+  loop_open(c, &l, &w->body, parts);
+  size_t top = c->code->n;
+  c->loop_depth = c->depth + 1;
+  /* cond_block's variables live through the condition: its scope closes after it. */
+  uint32_t block_depth = c->block_depth;
+  eval_scope_open(c);
+  c->block_depth = c->depth;
+  for (size_t i = 0; i < w->cond_block.n; i++)
+    eval_compile_stmt(c, w->cond_block.v[i]);
+  eval_scope_open(c);
+  c->serial++;
+  size_t test;
+  if (parts) {
+    Reg cond = eval_value_lanes(c, w->cond);
+    EvalInsn in = {.code = BC_MASK_AND, .dst = l.exit.loop_mask};
+    in.src[0] = l.exit.loop_mask;
+    in.src[1] = cond;
+    test = eval_emit(c, in);
+    eval_value_done(c, w->cond);
+  } else {
+    Reg cond = eval_value_one(c, w->cond);
+    test = eval_emit(c, (EvalInsn){.code = BC_JUMP_UNLESS, .src = {cond}});
+  }
+  eval_scope_close(c);
+  loop_body(c, &l, &w->body);
+  eval_scope_close(c);
+  c->block_depth = block_depth;
+  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = spin ? BC_SPIN_BACK : BC_BACK}), top);
+  eval_patch(c, test);
+  loop_close(c, &l);
+}
+
+/* ---------------------------------------------------------------- roles */
+
+static void compile_roles(Compiler *c, IrStmt *s) {
+  if (!c->thread) {
+    eval_unsupported(c, "roles above thread level yet");
+    return;
+  }
+  for (int i = 0; i < s->as.roles.nroles; i++) {
+    IrRoleBody *r = &s->as.roles.role[i];
+    size_t skip =
+        eval_emit(c, (EvalInsn){.code = BC_ROLE, .src = {(Reg)r->warps}, .as.imm = r->first_warp});
+    eval_compile_block(c, &r->body);
+    eval_patch(c, skip);
+  }
+}
+
+/* ---------------------------------------------------------------- statements */
+
+void eval_compile_stmt(Compiler *c, IrStmt *s) {
+  Span span = c->span;
+  if (s->span.file)
+    c->span = s->span;
+  c->serial++;
+  eval_scope_open(c);
+  switch (s->kind) {
+  case IRK_LET:
+    compile_let(c, s);
+    break;
+  case IRK_SET:
+    compile_set(c, s);
+    break;
+  case IRK_FOR:
+    compile_for(c, s);
+    break;
+  case IRK_WHILE:
+    compile_while(c, s);
+    break;
+  case IRK_IF:
+    compile_if(c, s);
+    break;
+  case IRK_BREAK:
+  case IRK_CONTINUE:
+  case IRK_RETURN:
+    compile_exit(c, s);
+    break;
+  case IRK_LOAD:
+    eval_compile_load(c, s);
+    break;
+  case IRK_STORE:
+    eval_compile_store(c, s);
+    break;
+  case IRK_ATOMIC:
+    eval_compile_atomic(c, s);
+    break;
+  case IRK_REPORT:
+    eval_compile_report(c, s);
+    break;
+  case IRK_ALLOC:
+    eval_compile_alloc(c, s);
+    break;
+  case IRK_MAP:
+    eval_compile_map(c, s);
+    break;
+  case IRK_ROLES:
+    compile_roles(c, s);
+    break;
+  case IRK_OP:
+    eval_compile_thread_op(c, s);
+    break;
+  default:
+    eval_compile_tile_op(c, s);
+    break;
+  }
+  eval_scope_close(c);
+  c->span = span;
+}
+
+void eval_compile_block(Compiler *c, IrBlock *b) {
+  uint32_t block_depth = c->block_depth;
+  eval_scope_open(c);
+  c->block_depth = c->depth;
+  for (size_t i = 0; i < b->n && !c->failed; i++) {
+    eval_compile_stmt(c, b->v[i]);
+    IrKind kind = b->v[i]->kind;
+    if (kind == IRK_BREAK || kind == IRK_CONTINUE || kind == IRK_RETURN)
+      break; /* nothing after it is reached */
+  }
+  c->block_depth = block_depth;
+  eval_scope_close(c);
+}

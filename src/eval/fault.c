@@ -1,0 +1,101 @@
+/* fault.c: latching the first fault of a block, and naming elements in it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program.h"
+
+Span eval_here(const EvalAgent *a) {
+  const EvalProgram *p = a->block->program;
+  return a->pc < p->ncode ? p->span[p->code[a->pc].place] : p->kernel->span;
+}
+
+EvalResult eval_fault(EvalAgent *a, DiagCode code, const char *fmt, ...) {
+  EvalFault *f = &a->block->fault;
+  if (f->set)
+    return EVAL_FAULTED;
+  f->set = true;
+  f->code = code;
+  f->span = eval_here(a);
+  f->hint[0] = '\0';
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(f->text, sizeof f->text, fmt, ap);
+  va_end(ap);
+  return EVAL_FAULTED;
+}
+
+void eval_fault_hint(EvalAgent *a, const char *fmt, ...) {
+  EvalFault *f = &a->block->fault;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(f->hint, sizeof f->hint, fmt, ap);
+  va_end(ap);
+}
+
+int64_t eval_int_at(DType t, const void *p) {
+  switch (t) {
+  case DT_BOOL:
+  case DT_U8:
+    return *(const uint8_t *)p;
+  case DT_I8:
+    return *(const int8_t *)p;
+  case DT_I16:
+    return *(const int16_t *)p;
+  case DT_U16:
+    return *(const uint16_t *)p;
+  case DT_I32:
+    return *(const int32_t *)p;
+  case DT_U32:
+    return *(const uint32_t *)p;
+  default:
+    return *(const int64_t *)p;
+  }
+}
+
+void eval_int_to(DType t, void *p, int64_t value) {
+  switch (dtype_size(t)) {
+  case 1:
+    *(uint8_t *)p = (uint8_t)value;
+    break;
+  case 2:
+    *(uint16_t *)p = (uint16_t)value;
+    break;
+  case 4:
+    *(uint32_t *)p = (uint32_t)value;
+    break;
+  default:
+    *(int64_t *)p = value;
+  }
+}
+
+int64_t eval_operand_int(const EvalOperand *o, int lane) {
+  if (!o->data)
+    return o->imm;
+  return eval_int_at(o->type, (const char *)o->data + (size_t)lane * o->step);
+}
+
+void *eval_mem_at(const EvalMem *m, int64_t element) {
+  return (char *)m->data + element * (int64_t)m->size;
+}
+
+void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
+  size_t used = 0;
+  if (size)
+    out[0] = '\0';
+  for (int i = 0; i < n && used < size; i++) {
+    int len = snprintf(out + used, size - used, i ? ", %lld" : "%lld", (long long)v[i]);
+    used += len > 0 ? (size_t)len : 0;
+  }
+}
+
+void eval_mem_name(const EvalMem *m, int64_t element, char *out, size_t size) {
+  int64_t index[IR_MAX_RANK];
+  char list[160];
+  for (int i = m->rank - 1; i >= 0; i--) {
+    index[i] = m->extent[i] ? element % m->extent[i] : 0;
+    element = m->extent[i] ? element / m->extent[i] : 0;
+  }
+  eval_list_text(index, m->rank, list, sizeof list);
+  snprintf(out, size, "element [%s] of %s", list, m->buf->name);
+}

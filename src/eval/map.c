@@ -1,0 +1,110 @@
+/* map.c: walks the points of a MAP in strips.
+ *
+ * In: extents known at run time. Out: strips of at most EvalMapCode.strip points, each a box whose
+ * lanes are its points in row-major order; together they hold every point once. Shaken, strips are
+ * smaller and come in another order. Tests: tests/unit/check_eval.c.
+ */
+#include "program.h"
+
+static uint64_t shake(EvalBlock *b) {
+  uint64_t x = b->random;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  return b->random = x;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t t = a % b;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+
+/* The box of strip number m->number. */
+static void place(EvalAgent *a, EvalMapState *m) {
+  uint64_t number = (m->first + m->number * m->stride) % m->total;
+  int64_t lanes = 1;
+  for (int i = m->code->naxes - 1; i >= 0; i--) {
+    uint64_t strips = (uint64_t)((m->extent[i] + m->step[i] - 1) / m->step[i]);
+    m->pos[i] = (int64_t)(number % strips) * m->step[i];
+    number /= strips;
+    m->cnt[i] = m->extent[i] - m->pos[i] < m->step[i] ? m->extent[i] - m->pos[i] : m->step[i];
+    lanes *= m->cnt[i];
+  }
+  a->lanes = (int)lanes;
+}
+
+static void set_order(EvalAgent *a, EvalMapState *m) {
+  m->first = 0;
+  m->stride = 1;
+  if (!a->block->random || m->total < 2)
+    return;
+  m->first = shake(a->block) % m->total;
+  m->stride = 1 + shake(a->block) % (m->total - 1);
+  while (gcd(m->stride, m->total) != 1)
+    m->stride++;
+}
+
+bool eval_map_start(EvalAgent *a, const EvalMapCode *code) {
+  EvalMapState *m = a->map;
+  int64_t room = code->strip;
+  if (a->block->random)
+    room = 1 + (int64_t)(shake(a->block) % (uint64_t)code->strip);
+  m->code = code;
+  m->number = 0;
+  m->total = 1;
+  for (int i = code->naxes - 1; i >= 0; i--) {
+    m->extent[i] = machine_int(a, &code->extent[i]);
+    if (m->extent[i] <= 0)
+      return false;
+    m->step[i] = m->extent[i] <= room ? m->extent[i] : room;
+    room = m->step[i] < m->extent[i] ? 1 : room / m->step[i];
+    m->total *= (uint64_t)((m->extent[i] + m->step[i] - 1) / m->step[i]);
+  }
+  set_order(a, m);
+  place(a, m);
+  return true;
+}
+
+/* What the body wrote as a whole is marked once. */
+static void finish(EvalAgent *a, const EvalMapCode *code) {
+  for (int i = 0; i < code->ncovers; i++) {
+    EvalMem *mem = &a->block->mem[code->covers[i]];
+    mem->state = WRITTEN_ALL;
+  }
+  a->lanes = 1;
+}
+
+bool eval_map_next(EvalAgent *a) {
+  EvalMapState *m = a->map;
+  if (++m->number == m->total) {
+    finish(a, m->code);
+    return false;
+  }
+  place(a, m);
+  return true;
+}
+
+void eval_map_index(const EvalAgent *a, int axis, int64_t *lanes) {
+  const EvalMapState *m = a->map;
+  int64_t inner = 1, period;
+  for (int i = axis + 1; i < m->code->naxes; i++)
+    inner *= m->cnt[i];
+  int64_t n = 0, pos = m->pos[axis];
+  for (int64_t v = 0; v < m->cnt[axis]; v++)
+    for (int64_t i = 0; i < inner; i++)
+      lanes[n++] = pos + v;
+  period = n;
+  for (; n < a->lanes; n++)
+    lanes[n] = lanes[n - period];
+}
+
+void eval_map_point(const EvalMapState *m, int64_t lane, int64_t point[4]) {
+  for (int i = m->code->naxes - 1; i >= 0; i--) {
+    point[i] = m->pos[i] + lane % m->cnt[i];
+    lane /= m->cnt[i];
+  }
+}

@@ -1,0 +1,239 @@
+/* reduce.c: REDUCE and SCAN.
+ *
+ * In: a view and an axis. Out: its fold along the axis, elements in ascending order, or the running
+ * folds. The arithmetic is ops' (op_fold); order and grouping do not depend on the machine.
+ */
+#include <string.h>
+
+#include "run.h"
+
+enum { CHUNK = 512 };
+
+void eval_compute_store(Scalar x, void *p) {
+  if (dtype_compute(x.type) == DT_F32) {
+    float f = (float)x.as.f;
+    memcpy(p, &f, sizeof f);
+  } else if (x.type == DT_F64) {
+    memcpy(p, &x.as.f, sizeof x.as.f);
+  } else {
+    eval_int_to(x.type, p, x.as.i);
+  }
+}
+
+static bool is_arg(OpCode op) {
+  return op == OP_ARGMAX || op == OP_ARGMIN;
+}
+
+/* One line of n elements at a stride, folded into acc. */
+typedef struct Line {
+  OpCode op;
+  DType type;
+  OpFold fold;
+  int64_t index; /* argmax, argmin: of the next element, and of the best */
+  int64_t best;
+  uint64_t value; /* the best element */
+} Line;
+
+static void line_arg(Line *l, const char *p, int64_t n) {
+  size_t size = dtype_compute_size(l->type);
+  for (int64_t i = 0; i < n; i++, p += size, l->index++)
+    if (l->best < 0 || op_better(l->op, l->type, p, &l->value)) {
+      l->best = l->index;
+      memcpy(&l->value, p, size);
+    }
+}
+
+static void line_fold(Line *l, const EvalMem *m, int64_t at, int64_t step, int64_t n, void *acc) {
+  uint64_t room[CHUNK];
+  bool in_place = step == 1 && (!m->stored || dtype_compute(m->dtype) == m->dtype);
+  for (int64_t i = 0; i < n; i += CHUNK) {
+    int64_t k = n - i < CHUNK ? n - i : CHUNK;
+    const void *p = eval_mem_at(m, at + i);
+    if (in_place)
+      k = n;
+    else
+      eval_mem_gather(m, at + i * step, step, room, k);
+    if (is_arg(l->op))
+      line_arg(l, in_place ? p : (void *)room, k);
+    else
+      l->fold((size_t)k, acc, in_place ? p : (void *)room);
+    if (in_place)
+      return;
+  }
+}
+
+static EvalResult fault_empty(EvalAgent *a, OpCode op) {
+  return eval_fault(a, E0457, "%s of no elements has no answer", op_info(op)->name);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static EvalResult reduce_whole(EvalAgent *a, const EvalReduceCode *c, const EvalView *s) {
+  uint64_t acc = 0;
+  Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
+  int64_t i[IR_MAX_RANK] = {0}, count = 1;
+  l.fold = is_arg(c->op) ? NULL : op_fold_on((OpIsa)a->block->isa, c->op, l.type);
+  if (!is_arg(c->op))
+    eval_compute_store(op_identity(c->op, l.type), &acc);
+  for (int d = 0; d < s->rank; d++)
+    count *= s->extent[d];
+  int last = s->rank - 1;
+  for (bool more = count > 0; more;) {
+    int64_t at = s->base;
+    for (int d = 0; d < last; d++)
+      at += i[d] * s->stride[d];
+    line_fold(&l, s->mem, at, last < 0 ? 1 : s->stride[last], last < 0 ? 1 : s->extent[last], &acc);
+    int d = last - 1;
+    while (d >= 0 && ++i[d] == s->extent[d])
+      i[d--] = 0;
+    more = d >= 0;
+  }
+  if (is_arg(c->op) && l.best < 0)
+    return fault_empty(a, c->op);
+  if (is_arg(c->op))
+    eval_int_to(DT_I32, machine_reg(a, c->scalar), l.best);
+  else
+    memcpy(machine_reg(a, c->scalar), &acc, 8);
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- along an axis */
+
+/* The lanes are neighbours along the last axis, the fold goes along another. */
+static void fold_across(EvalAgent *a, const EvalReduceCode *c, const EvalView *s, int64_t at,
+                        const EvalView *d, int64_t to) {
+  uint64_t acc[CHUNK], room[CHUNK];
+  DType t = s->mem->dtype, r = op_reduce_type(c->op, t);
+  OpFold fold = op_fold_lanes_on((OpIsa)a->block->isa, c->op, t);
+  int last = s->rank - 1;
+  uint64_t identity = 0;
+  eval_compute_store(op_identity(c->op, t), &identity);
+  int64_t dstep = d->stride[d->rank - 1];
+  for (int64_t i = 0; i < s->extent[last]; i += CHUNK) {
+    int64_t n = s->extent[last] - i < CHUNK ? s->extent[last] - i : CHUNK;
+    eval_fill_lanes(dtype_compute_size(r), acc, &identity, n);
+    for (int64_t k = 0; k < s->extent[c->axis]; k++) {
+      eval_mem_gather(s->mem, at + k * s->stride[c->axis] + i * s->stride[last], s->stride[last],
+                      room, n);
+      fold((size_t)n, acc, room);
+    }
+    eval_mem_scatter(d->mem, to + i * dstep, dstep, acc, n);
+  }
+}
+
+static EvalResult fold_along(EvalAgent *a, const EvalReduceCode *c, const EvalView *s, int64_t at,
+                             EvalMem *dst, int64_t to) {
+  uint64_t acc = 0;
+  Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
+  if (!is_arg(c->op)) {
+    l.fold = op_fold_on((OpIsa)a->block->isa, c->op, l.type);
+    eval_compute_store(op_identity(c->op, l.type), &acc);
+  }
+  line_fold(&l, s->mem, at, s->stride[c->axis], s->extent[c->axis], &acc);
+  if (is_arg(c->op)) {
+    if (l.best < 0)
+      return fault_empty(a, c->op);
+    eval_int_to(DT_I32, &acc, l.best);
+  }
+  eval_mem_scatter(dst, to, 1, &acc, 1);
+  return EVAL_OK;
+}
+
+/* Axis of the destination that belongs to axis i of the source; -1: none. */
+static int to_axis(const EvalView *s, const EvalView *d, int axis, int i) {
+  if (d->rank == s->rank)
+    return i;
+  return i == axis ? -1 : i < axis ? i : i - 1;
+}
+
+static EvalResult reduce_axis(EvalAgent *a, const EvalReduceCode *c, const EvalView *s,
+                              const EvalView *d) {
+  int64_t i[IR_MAX_RANK] = {0};
+  int last = s->rank - 1;
+  bool across = c->axis != last && !is_arg(c->op);
+  for (int k = 0; k < s->rank; k++)
+    if (k != c->axis && s->extent[k] == 0)
+      return EVAL_OK;
+  for (;;) {
+    int64_t at = s->base, to = d->base;
+    for (int k = 0; k < s->rank; k++) {
+      at += i[k] * s->stride[k];
+      if (k != c->axis)
+        to += i[k] * d->stride[to_axis(s, d, c->axis, k)];
+    }
+    if (across)
+      fold_across(a, c, s, at, d, to);
+    else if (fold_along(a, c, s, at, d->mem, to) != EVAL_OK)
+      return EVAL_FAULTED;
+    int k = last;
+    while (k >= 0 && (k == c->axis || (across && k == last) || ++i[k] == s->extent[k]))
+      i[k--] = 0;
+    if (k < 0)
+      return EVAL_OK;
+  }
+}
+
+EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
+  EvalView s, d;
+  EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
+  if (r == EVAL_OK)
+    r = eval_region_check_written(a, &s);
+  if (r != EVAL_OK || c->axis < 0)
+    return r != EVAL_OK ? r : reduce_whole(a, c, &s);
+  r = eval_region_resolve(a, &c->dst, NULL, &d);
+  if (r == EVAL_OK)
+    r = reduce_axis(a, c, &s, &d);
+  if (r == EVAL_OK)
+    eval_region_mark_written(&d);
+  return r;
+}
+
+/* ---------------------------------------------------------------- scans */
+
+static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, int64_t at,
+                      const EvalView *d, int64_t to) {
+  DType t = s->mem->dtype;
+  OpFold fold = op_fold_on((OpIsa)a->block->isa, c->op, t);
+  uint64_t acc = 0, x = 0, out = 0;
+  eval_compute_store(op_identity(c->op, t), &acc);
+  int64_t n = s->extent[c->axis];
+  for (int64_t k = 0; k < n; k++) {
+    int64_t i = c->reverse ? n - 1 - k : k;
+    eval_mem_gather(s->mem, at + i * s->stride[c->axis], 1, &x, 1);
+    out = acc;
+    fold(1, &acc, &x);
+    if (!c->exclusive)
+      out = acc;
+    eval_mem_scatter(d->mem, to + i * d->stride[c->axis], 1, &out, 1);
+  }
+}
+
+EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c) {
+  EvalView s, d;
+  int64_t i[IR_MAX_RANK] = {0};
+  EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
+  if (r == EVAL_OK)
+    r = eval_region_check_written(a, &s);
+  if (r == EVAL_OK)
+    r = eval_region_resolve(a, &c->dst, NULL, &d);
+  if (r != EVAL_OK)
+    return r;
+  for (int k = 0; k < s.rank; k++)
+    if (s.extent[k] == 0)
+      return EVAL_OK;
+  for (;;) {
+    int64_t at = s.base, to = d.base;
+    for (int k = 0; k < s.rank; k++) {
+      at += i[k] * s.stride[k];
+      to += i[k] * d.stride[k];
+    }
+    scan_line(a, c, &s, at, &d, to);
+    int k = s.rank - 1;
+    while (k >= 0 && (k == c->axis || ++i[k] == s.extent[k]))
+      i[k--] = 0;
+    if (k < 0)
+      break;
+  }
+  eval_region_mark_written(&d);
+  return EVAL_OK;
+}

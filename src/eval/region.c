@@ -1,0 +1,217 @@
+/* region.c: regions with their run-time origins resolved to strided views, and what was written.
+ *
+ * In: an EvalRegion. Out: an EvalView: base, strides, and along each kept axis the range of indices
+ * that lie inside. A region of a global tensor may reach beyond it; one of a tile may not.
+ */
+#include <string.h>
+
+#include "program.h"
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b > 0);
+}
+
+/* Indices i in [0, extent) with 0 <= origin + step * i < bound. */
+static void inside_range(int64_t origin, int64_t step, int64_t bound, int64_t extent, int64_t *lo,
+                         int64_t *hi) {
+  if (step > 0) {
+    *lo = origin >= 0 ? 0 : ceil_div(-(origin + 1) + 1, step);
+    *hi = bound <= origin                            ? 0
+          : origin < 0 && bound > INT64_MAX + origin ? extent
+                                                     : ceil_div(bound - origin, step);
+  } else {
+    int64_t s = -(step + 1) + 1;
+    *lo = origin < bound ? 0 : (origin - bound) / s + 1;
+    *hi = origin < 0 ? 0 : origin / s + 1;
+  }
+  if (*lo > extent)
+    *lo = extent;
+  if (*hi > extent)
+    *hi = extent;
+  if (*hi < *lo)
+    *hi = *lo;
+}
+
+static EvalResult fault_region(EvalAgent *a, const EvalMem *m, int axis, int64_t first,
+                               int64_t last) {
+  return eval_fault(
+      a, E0456, "the region reaches from %lld to %lld along axis %d of %s, whose extent is %lld",
+      (long long)first, (long long)last, axis, m->buf->name, (long long)m->extent[axis]);
+}
+
+/* Adds n * stride without signed overflow: far origins are never dereferenced. */
+static void advance(int64_t *at, int64_t n, int64_t stride) {
+  *at = (int64_t)((uint64_t)*at + (uint64_t)n * (uint64_t)stride);
+}
+
+static EvalResult single(EvalAgent *a, const EvalMem *m, int axis, int64_t origin, EvalView *v) {
+  if (origin >= 0 && origin < m->extent[axis]) {
+    advance(&v->base, origin, m->stride[axis]);
+    advance(&v->mbase, origin, m->map_stride[axis]);
+    return EVAL_OK;
+  }
+  v->empty = true;
+  v->inside = false;
+  return m->buf->space == IRS_GLOBAL ? EVAL_OK : fault_region(a, m, axis, origin, origin);
+}
+
+/* The extent that the other side gives the k-th kept axis. */
+static int64_t open_extent(const EvalRegion *r, const EvalView *other, int k, int kept) {
+  if (!other || other->rank != kept)
+    return -1;
+  if (r->trans && k >= kept - 2)
+    k = k == kept - 1 ? kept - 2 : kept - 1;
+  return other->extent[k];
+}
+
+static EvalResult kept(EvalAgent *a, const EvalRegionAxis *x, int axis, int64_t extent,
+                       EvalView *v) {
+  const EvalMem *m = v->mem;
+  int64_t origin = machine_int(a, &x->origin), stop = machine_int(a, &x->stop);
+  int k = v->rank++;
+  v->extent[k] = extent;
+  inside_range(origin, x->step, m->extent[axis], extent, &v->lo[k], &v->hi[k]);
+  bool global = m->buf->space == IRS_GLOBAL;
+  if (!global && stop == INT64_MAX && (v->lo[k] > 0 || v->hi[k] < extent))
+    return fault_region(a, m, axis, origin, origin + x->step * (extent - 1));
+  if (stop < m->extent[axis])
+    inside_range(origin, x->step, stop, extent, &v->lo[k], &v->hi[k]);
+  v->stride[k] = m->stride[axis] * x->step;
+  v->mstride[k] = m->map_stride[axis] * x->step;
+  advance(&v->base, origin, m->stride[axis]);
+  advance(&v->mbase, origin, m->map_stride[axis]);
+  if (v->lo[k] > 0 || v->hi[k] < extent)
+    v->inside = false;
+  if (origin != 0 || x->step != 1 || extent != m->extent[axis])
+    v->whole = false;
+  return EVAL_OK;
+}
+
+static void swap(int64_t *v, int i, int j) {
+  int64_t t = v[i];
+  v[i] = v[j];
+  v[j] = t;
+}
+
+static void transpose(EvalView *v) {
+  int i = v->rank - 1, j = v->rank - 2;
+  if (j < 0)
+    return;
+  swap(v->extent, i, j);
+  swap(v->stride, i, j);
+  swap(v->mstride, i, j);
+  swap(v->lo, i, j);
+  swap(v->hi, i, j);
+}
+
+EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView *other,
+                               EvalView *v) {
+  EvalMem *m = &a->block->mem[r->buf];
+  int nkept = 0, k = 0;
+  *v = (EvalView){.mem = m, .whole = true, .inside = true};
+  for (int i = 0; i < r->rank; i++)
+    nkept += r->axis[i].keep;
+  for (int i = 0; i < r->rank; i++) {
+    const EvalRegionAxis *x = &r->axis[i];
+    EvalResult result;
+    if (x->keep) {
+      int64_t extent = x->extent;
+      if (!extent && m->buf->space == IRS_GLOBAL) {
+        extent = open_extent(r, other, k, nkept);
+        if (extent < 0)
+          extent = m->extent[i] - machine_int(a, &x->origin);
+      }
+      result = kept(a, x, i, extent < 0 ? 0 : extent, v);
+      k++;
+    } else {
+      v->whole = v->whole && m->extent[i] == 1;
+      result = single(a, m, i, machine_int(a, &x->origin), v);
+    }
+    if (result != EVAL_OK)
+      return result;
+  }
+  if (r->trans)
+    transpose(v);
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- what was written */
+
+/* Calls for each inside row: n map bytes from `at`, `step` apart. */
+typedef bool (*RowVisit)(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad);
+
+static bool visit_rows(const EvalView *v, RowVisit fn, int64_t *bad) {
+  int64_t i[IR_MAX_RANK];
+  int last = v->rank - 1;
+  if (v->empty)
+    return true;
+  for (int d = 0; d < v->rank; d++) {
+    if (v->lo[d] >= v->hi[d])
+      return true;
+    i[d] = v->lo[d];
+  }
+  for (;;) {
+    int64_t at = v->mbase;
+    for (int d = 0; d < v->rank; d++)
+      advance(&at, i[d], v->mstride[d]);
+    int64_t n = last < 0 ? 1 : v->hi[last] - v->lo[last];
+    if (!fn(v->mem, at, last < 0 ? 1 : v->mstride[last], n, bad))
+      return false;
+    int d = last - 1;
+    while (d >= 0 && ++i[d] == v->hi[d]) {
+      i[d] = v->lo[d];
+      d--;
+    }
+    if (d < 0)
+      return true;
+  }
+}
+
+static bool row_written(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
+  for (int64_t i = 0; i < n; i++)
+    if (m->state == WRITTEN_NONE || !m->map[at + i * step]) {
+      *bad = at + i * step;
+      return false;
+    }
+  return true;
+}
+
+EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v) {
+  int64_t bad = 0;
+  char name[256];
+  if (!v->mem->map || v->mem->state == WRITTEN_ALL || visit_rows(v, row_written, &bad))
+    return EVAL_OK;
+  eval_mem_name(v->mem, bad, name, sizeof name);
+  return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+}
+
+static bool row_mark(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
+  (void)bad;
+  if (m->buf->space == IRS_GLOBAL) {
+    if (step == 1)
+      memset(m->map + at, 1, (size_t)n);
+    for (int64_t i = 0; step != 1 && i < n; i++)
+      m->map[at + i * step] = 1;
+    return true;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    uint8_t *p = &m->map[at + i * step];
+    m->nwritten += !*p;
+    *p = 1;
+  }
+  if (m->nwritten == m->count)
+    m->state = WRITTEN_ALL;
+  return true;
+}
+
+void eval_region_mark_written(EvalView *v) {
+  EvalMem *m = v->mem;
+  if (!m->map || m->state == WRITTEN_ALL)
+    return;
+  if (v->whole && v->inside && m->buf->space != IRS_GLOBAL) {
+    m->state = WRITTEN_ALL;
+    return;
+  }
+  eval_mem_begin_map(m);
+  visit_rows(v, row_mark, NULL);
+}

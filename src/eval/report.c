@@ -1,0 +1,121 @@
+/* report.c: print and assert inside kernels.
+ *
+ * In: texts, values, regions. Out: a line in the block's buffer, which run.c writes in the order of
+ * the blocks; or a fault for an assertion that does not hold. Inside a MAP and at thread level each
+ * lane that takes part reports by itself.
+ */
+#include <string.h>
+
+#include "run.h"
+#include "tensor/tensor.h"
+
+static Scalar compute_load(DType t, const void *p) {
+  Scalar x = {.type = t};
+  if (dtype_compute(t) == DT_F32) {
+    float f;
+    memcpy(&f, p, sizeof f);
+    x.as.f = (double)f;
+  } else if (t == DT_F64) {
+    memcpy(&x.as.f, p, sizeof x.as.f);
+  } else {
+    x.as.i = eval_int_at(t, p);
+  }
+  return x;
+}
+
+static void region_values(const EvalView *v, Tensor *t) {
+  int64_t i[TENSOR_MAX_RANK] = {0};
+  char room[8];
+  bool more = tensor_count(t) > 0;
+  while (more) {
+    int64_t at = v->base;
+    for (int d = 0; d < v->rank; d++)
+      at += i[d] * v->stride[d];
+    eval_mem_gather(v->mem, at, 1, room, 1);
+    tensor_set(t, i, compute_load(v->mem->dtype, room));
+    int d = v->rank - 1;
+    while (d >= 0 && ++i[d] == v->extent[d])
+      i[d--] = 0;
+    more = d >= 0;
+  }
+}
+
+static EvalResult print_region(EvalAgent *a, const EvalRegion *r, Str *out) {
+  EvalView v;
+  EvalResult result = eval_region_resolve(a, r, NULL, &v);
+  if (result == EVAL_OK)
+    result = eval_region_check_written(a, &v);
+  if (result != EVAL_OK)
+    return result;
+  if (!v.inside)
+    return eval_fault(a, E0456, "a printed region reaches outside its tensor");
+  Str why = str_new(out->arena);
+  Tensor *t = tensor_new(v.mem->dtype, v.rank, v.extent, TENSOR_ZERO, &why);
+  if (!t)
+    return eval_fault(a, E0459, "out of memory");
+  region_values(&v, t);
+  TensorPrint how = {0};
+  size_t n = out->n;
+  tensor_print(t, &how, out);
+  tensor_release(t);
+  if (out->n > n && out->s[out->n - 1] == '\n')
+    out->s[--out->n] = '\0';
+  return EVAL_OK;
+}
+
+static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str *out) {
+  for (int i = 0; i < c->nparts; i++) {
+    const EvalReportPart *p = &c->part[i];
+    if (i)
+      str_addc(out, ' ');
+    if (p->text) {
+      str_add(out, p->text);
+    } else if (p->region) {
+      EvalResult r = print_region(a, p->region, out);
+      if (r != EVAL_OK)
+        return r;
+    } else {
+      const char *v = machine_reg(a, p->value);
+      size_t step = c->lanes ? dtype_compute_size(p->type) : 0;
+      scalar_print(compute_load(p->type, v + (size_t)lane * step), out);
+    }
+  }
+  return EVAL_OK;
+}
+
+static EvalResult fault_assert(EvalAgent *a, const EvalReportCode *c, int lane) {
+  Arena *arena = arena_new(NULL, "assert");
+  Str text = str_new(arena);
+  EvalResult r = add_parts(a, c, lane, &text);
+  if (r == EVAL_OK && text.n)
+    r = eval_fault(a, E0460, "assertion failed: %s", str_text(&text));
+  else if (r == EVAL_OK)
+    r = eval_fault(a, E0460, "assertion failed");
+  arena_free(arena);
+  return EVAL_FAULTED;
+}
+
+static EvalResult report_lane(EvalAgent *a, const EvalReportCode *c, int lane) {
+  if (c->kind == IRP_ASSERT) {
+    const uint8_t *cond = machine_reg(a, c->cond);
+    return cond[c->lanes ? lane : 0] ? EVAL_OK : fault_assert(a, c, lane);
+  }
+  EvalResult r = add_parts(a, c, lane, a->block->print);
+  if (r == EVAL_OK)
+    str_addc(a->block->print, '\n');
+  return r;
+}
+
+EvalResult eval_report_run(EvalAgent *a, const EvalInsn *in) {
+  const EvalReportCode *c = in->as.data;
+  const EvalMask *m = in->mask ? machine_reg(a, in->mask) : NULL;
+  int n = c->lanes ? a->lanes : 1;
+  for (int i = 0; i < n; i++) {
+    if (m && !m->on[i])
+      continue;
+    EvalResult r = report_lane(a, c, i);
+    if (r != EVAL_OK)
+      return r;
+  }
+  return EVAL_OK;
+}
