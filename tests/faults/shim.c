@@ -1,0 +1,67 @@
+/* shim.c: makes one allocation or one write of a program fail; loaded before the C library.
+ *
+ * In, by the environment: FAULT_ALLOC=N fails the N-th allocation (from 1) and, with FAULT_STAY=1, all
+ * after it; FAULT_WRITE=N the N-th write with ENOSPC; FAULT_COUNT=FILE says at the end how many of
+ * each there were. Used by tests/faults/run.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+
+static atomic_long allocations, writes;
+static long fail_alloc, fail_write;
+static int stay;
+static const char *count_file;
+
+static long number(const char *name) {
+  const char *text = getenv(name);
+  return text ? strtol(text, NULL, 10) : 0;
+}
+
+__attribute__((constructor)) static void begin(void) {
+  stay = (int)number("FAULT_STAY");
+  fail_write = number("FAULT_WRITE");
+  count_file = getenv("FAULT_COUNT");
+  atomic_store(&allocations, 0); /* those of the loader do not count */
+  fail_alloc = number("FAULT_ALLOC");
+}
+
+__attribute__((destructor)) static void end(void) {
+  if (!count_file)
+    return;
+  char text[64];
+  int n = snprintf(text, sizeof text, "%ld %ld\n", atomic_load(&allocations), atomic_load(&writes));
+  int fd = open(count_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  syscall(SYS_write, fd, text, n);
+  close(fd);
+}
+
+static int fails(void) {
+  long at = atomic_fetch_add(&allocations, 1) + 1;
+  if (!fail_alloc || (stay ? at < fail_alloc : at != fail_alloc))
+    return 0;
+  errno = ENOMEM;
+  return 1;
+}
+
+void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
+
+void *calloc(size_t n, size_t size) { return fails() ? NULL : __libc_calloc(n, size); }
+
+void *realloc(void *p, size_t size) { return fails() ? NULL : __libc_realloc(p, size); }
+
+ssize_t write(int fd, const void *data, size_t n) {
+  if (atomic_fetch_add(&writes, 1) + 1 == fail_write && fd != 2) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return syscall(SYS_write, fd, data, n);
+}
