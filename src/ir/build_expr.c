@@ -44,7 +44,8 @@ IrExpr *build_load(Build *b, const IrAccess *at) {
   for (size_t i = 0; keep && i < b->loaded.n; i++)
     if (same_access(&b->loaded.v[i].at, at))
       return ir_ref(b->k, b->loaded.v[i].var);
-  IrVar *v = ir_var(b->k, IRV_LET, "v", at->buf->dtype);
+  const char *name = arena_printf(b->k->arena, "%sv", at->buf->name);
+  IrVar *v = ir_var(b->k, IRV_LET, name, at->buf->dtype);
   IrStmt *s = build_add(b, IRK_LOAD);
   s->as.access.var = v;
   s->as.access.at = *at;

@@ -102,11 +102,12 @@ bool broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *ou
     int64_t p = i <= a->rank ? a->extent[a->rank - i] : 1;
     int64_t q = i <= b->rank ? b->extent[b->rank - i] : 1;
     if (p != q && p != 1 && q != 1) {
-      Diag *d =
-          diag_add(c->sink, E0212, span, "shapes %s and %s do not broadcast: %lld against %lld",
-                   describe(c, x), describe(c, y), (long long)p, (long long)q);
-      diag_also(c->sink, d, x->span, NULL);
-      diag_also(c->sink, d, y->span, NULL);
+      bool apart = x->span.file && x->span.end <= y->span.begin;
+      Diag *d = diag_add(c->sink, E0212, apart ? x->span : span,
+                         "shapes %s and %s do not broadcast: %lld against %lld", describe(c, x),
+                         describe(c, y), (long long)p, (long long)q);
+      if (apart)
+        diag_also(c->sink, d, y->span, NULL);
       hint_broadcast(c, d, x, y);
       return false;
     }
@@ -163,9 +164,7 @@ static bool operand_ok(Check *c, const TExpr *e) {
         diag_add(c->sink, E0224, e->span,
                  "%s: a whole-tile expression takes tiles, not global tensors", describe(c, e));
     diag_hint(c->sink, d,
-              "bring it in with copy(%s[…], tile); %s[i, …] with %d indices reads one "
-              "element",
-              name, name, e->as.region.buf->rank);
+              "bring it in with copy(%s[…], tile); an index for each axis reads one element", name);
     return false;
   }
   diag_add(c->sink, E0211, e->span, "a number or tile is needed here, this is %s", describe(c, e));

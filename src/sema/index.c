@@ -405,7 +405,8 @@ static bool writable(Check *c, const TExpr *e, const AstExpr *ast) {
     return false;
   }
   if (b->immutable) {
-    Diag *d = diag_add(c->sink, E0103, ast->span, "%s is immutable", b->name);
+    Diag *d = diag_add(c->sink, E0103, ast->span, "%s is %s: it does not change", b->name,
+                       b->space == TB_GLOBAL ? "an input" : "a snapshot");
     if (b->space == TB_GLOBAL)
       diag_hint(c->sink, d, "an input is written only as `%s: inout …`", b->name);
     else

@@ -105,6 +105,8 @@ const char *source_text(Check *c, const AstExpr *e) {
   const char *s = e ? span_text(c, e->span) : NULL;
   if (!s)
     return NULL;
+  if (e->paren && *s == '(')
+    return s;
   switch (e->kind) {
   case EXPR_UNARY:
   case EXPR_BINARY:

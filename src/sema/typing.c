@@ -63,7 +63,20 @@ static const char *operand(Arena *a, SemaNum x) {
   return arena_printf(a, "%s is %s", x.text, sema_num_name(x));
 }
 
+/* Whether the first parenthesis of a text closes with its last character. */
+static bool wrapped(const char *s) {
+  int depth = 0;
+  for (; *s; s++) {
+    depth += (*s == '(') - (*s == ')');
+    if (!depth)
+      return s[1] == 0 && *s == ')';
+  }
+  return false;
+}
+
 static const char *conversion(Arena *a, const char *type, SemaNum x) {
+  if (x.text && wrapped(x.text))
+    return arena_printf(a, "%s%s", type, x.text);
   return arena_printf(a, "%s(%s)", type, x.text ? x.text : "x");
 }
 
