@@ -19,7 +19,7 @@ static const double reals[] = {
     256.0,   -129.0, 447.0,       449.0,       1e4,          65504.0,     65520.0,
     -65536., 1e9,    2147483647., 2147483648., -2147483649., 4294967296., 9.3e18,
     1.9e19,  -1e19,  1e30,        -1e38,       3.5e38,       1e300,       6e-8,
-    2e-9,    1e-20,  1e-45,       1e-310,      INFINITY,     -INFINITY,   NAN};
+    2e-9,    1e-20,  1e-45,       1e-310,      HUGE_VAL,     -HUGE_VAL,   (double)NAN};
 enum { REALS = sizeof reals / sizeof reals[0] };
 
 static Scalar real(DType t, double x) {
@@ -266,14 +266,14 @@ static Scalar ref_float(OpCode op, DType t, double a, double b) {
     return boolean(a >= b);
   case OP_MOD: {
     if (isnan(fmod(a, b)))
-      return real(t, NAN);
+      return real(t, (double)NAN);
     double r = fmod(a, b);
     if (r != 0 && (r < 0) != (b < 0))
       return real(t, (double)((long double)r + (long double)b));
     return real(t, copysign(r, b));
   }
   default:
-    return real(t, NAN);
+    return real(t, (double)NAN);
   }
 }
 
@@ -319,7 +319,7 @@ START_TEST(floats_floordiv) {
       ck_assert_msg(got.as.f == want.as.f, "floordiv %s of %a %a: %a, not %a", dtype_name(t), a, b,
                     got.as.f, want.as.f);
     }
-  Scalar minus = real(t, -1), far = real(t, INFINITY), args[2] = {minus, far}, got;
+  Scalar minus = real(t, -1), far = real(t, HUGE_VAL), args[2] = {minus, far}, got;
   if (!isinf(far.as.f))
     return;
   ck_assert(op_eval(OP_FLOORDIV, t, args, 2, &got) && got.as.f == -1);
@@ -444,15 +444,15 @@ START_TEST(casts_by_hand) {
            {DT_F32, -3.99, DT_I32, -3},
            {DT_F32, 3e9, DT_I32, 2147483647},
            {DT_F32, -3e9, DT_I32, -2147483648.0},
-           {DT_F32, NAN, DT_I32, 0},
+           {DT_F32, (double)NAN, DT_I32, 0},
            {DT_F32, -1, DT_U8, 0},
            {DT_F32, 300, DT_U8, 255},
-           {DT_F64, INFINITY, DT_I8, 127},
+           {DT_F64, HUGE_VAL, DT_I8, 127},
            {DT_F32, 1e4, DT_F8E4M3, 448},
-           {DT_F32, -INFINITY, DT_F8E4M3, -448},
-           {DT_F32, INFINITY, DT_F8E5M2, 57344},
+           {DT_F32, -HUGE_VAL, DT_F8E4M3, -448},
+           {DT_F32, HUGE_VAL, DT_F8E5M2, 57344},
            {DT_F32, 65519, DT_F16, 65504},
-           {DT_F32, 65520, DT_F16, INFINITY},
+           {DT_F32, 65520, DT_F16, HUGE_VAL},
            {DT_F32, 0x1p-25, DT_F16, 0},
            {DT_F32, 0x1.8p-25, DT_F16, 0x1p-24},
            {DT_F64, 1 + 0x1p-11 + 0x1p-40, DT_F16, 1 + 0x1p-10},
@@ -681,7 +681,7 @@ START_TEST(folds_by_hand) {
   int32_t sum = 0;
   op_fold(OP_SUM, DT_I8)(4, &sum, a);
   ck_assert_int_eq(sum, 293);
-  float b[4] = {1, NAN, 3, -9}, top = -INFINITY, big_ = 0;
+  float b[4] = {1, (double)NAN, 3, -9}, top = -HUGE_VAL, big_ = 0;
   op_fold(OP_RMAX, DT_F32)(4, &top, b);
   op_fold(OP_ABSMAX, DT_F16)(1, &big_, b + 3);
   ck_assert(isnan(top) && big_ == 9);
