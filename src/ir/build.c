@@ -4,6 +4,8 @@
  * variables, tensors strided buffers (any view may be passed), `let`s before the grid the kernel's
  * `pre`. Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
+#include "build.h"
+
 #include "build_impl.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
 static TExpr *count_error(Check *c, const AstExpr *call, const char *name, const char *want) {
   diag_add(c->sink, E0110, call->span, "%s takes %s, this call gives %zu", name, want,
            call->as.call.args.n);
-  return texpr_error(c, call->span);
+  return sema_texpr_error(c, call->span);
 }
 
 static bool take_named(Check *c, const AstArg *arg, const char *name, const char *const *params,
@@ -32,8 +32,8 @@ static bool take_named(Check *c, const AstArg *arg, const char *name, const char
   return false;
 }
 
-bool take_args(Check *c, const AstExpr *call, const char *name, const char *const *params,
-               size_t required, size_t positional, Args *out) {
+bool sema_take_args(Check *c, const AstExpr *call, const char *name, const char *const *params,
+                    size_t required, size_t positional, Args *out) {
   const AstArgs *args = &call->as.call.args;
   size_t n = 0;
   memset(out, 0, sizeof *out);
@@ -71,9 +71,9 @@ static const AstExpr *one_arg(Check *c, const AstExpr *call, const char *name) {
 static TExpr *conversion(Check *c, const AstExpr *call, DType t) {
   const AstExpr *arg = one_arg(c, call, dtype_name(t));
   if (!arg)
-    return texpr_error(c, call->span);
-  TExpr *x = cast(c, check_value(c, arg), t);
-  if (!is_error(x))
+    return sema_texpr_error(c, call->span);
+  TExpr *x = sema_cast(c, sema_check_value(c, arg), t);
+  if (!sema_is_error(x))
     x->span = call->span;
   return x;
 }
@@ -82,9 +82,9 @@ static TExpr *conversion(Check *c, const AstExpr *call, DType t) {
 static TExpr *untype(Check *c, const AstExpr *call, const char *name, DType t) {
   const AstExpr *arg = one_arg(c, call, name);
   if (!arg)
-    return texpr_error(c, call->span);
-  TExpr *x = cast(c, check_value(c, arg), t);
-  if (is_error(x))
+    return sema_texpr_error(c, call->span);
+  TExpr *x = sema_cast(c, sema_check_value(c, arg), t);
+  if (sema_is_error(x))
     return x;
   TExpr *r = ARENA_NEW(c->a, TExpr);
   *r = *x;
@@ -102,26 +102,26 @@ static TExpr *call_float(Check *c, const AstExpr *e) {
 static TExpr *bitcast(Check *c, const AstExpr *e) {
   static const char *const params[] = {"dtype", "x", NULL};
   Args args;
-  if (!take_args(c, e, "bitcast", params, 2, 2, &args))
-    return texpr_error(c, e->span);
-  TExpr *t = check_expr(c, args.v[0]), *x = check_value(c, args.v[1]);
-  if (is_error(t) || is_error(x))
-    return texpr_error(c, e->span);
+  if (!sema_take_args(c, e, "bitcast", params, 2, 2, &args))
+    return sema_texpr_error(c, e->span);
+  TExpr *t = sema_check_expr(c, args.v[0]), *x = sema_check_value(c, args.v[1]);
+  if (sema_is_error(t) || sema_is_error(x))
+    return sema_texpr_error(c, e->span);
   if (t->kind != TE_DTYPE) {
     Diag *d = diag_add(c->sink, E0222, args.v[0]->span, "bitcast takes a dtype first");
     diag_hint(c->sink, d, "bitcast(u32, x)");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  x = convert(c, x, x->type.dtype);
+  x = sema_convert(c, x, x->type.dtype);
   if (dtype_bits(t->type.dtype) != dtype_bits(x->type.dtype)) {
     diag_add(c->sink, E0208, e->span, "bitcast keeps the bits: %s has %u of them, %s %u",
-             describe(c, x), dtype_bits(x->type.dtype), dtype_name(t->type.dtype),
+             sema_describe(c, x), dtype_bits(x->type.dtype), dtype_name(t->type.dtype),
              dtype_bits(t->type.dtype));
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
   SemaType type = x->type;
   type.dtype = t->type.dtype;
-  return texpr_op(c, OP_BITCAST, type, &x, 1, e->span);
+  return sema_texpr_op(c, OP_BITCAST, type, &x, 1, e->span);
 }
 
 /* ---------------------------------------------------------------- rows of ops.def */
@@ -137,16 +137,16 @@ static TExpr *apply(Check *c, const AstExpr *e, OpCode op) {
   SemaNum n[4];
   bool ok = true;
   for (int i = 0; i < info->arity; i++) {
-    x[i] = check_value(c, args->v[i].value);
-    n[i] = num_of(c, x[i], args->v[i].value);
-    ok = ok && !is_error(x[i]);
+    x[i] = sema_check_value(c, args->v[i].value);
+    n[i] = sema_num_of(c, x[i], args->v[i].value);
+    ok = ok && !sema_is_error(x[i]);
   }
   SemaRule r;
   if (!ok)
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   if (!sema_apply(c->a, SEMA_KERNEL, op, n, info->arity, &r))
-    return report_rule(c, &r, e->span);
-  return apply_rule(c, &r, x, info->arity, e->span);
+    return sema_report_rule(c, &r, e->span);
+  return sema_apply_rule(c, &r, x, info->arity, e->span);
 }
 
 /* ---------------------------------------------------------------- words */
@@ -154,21 +154,21 @@ static TExpr *apply(Check *c, const AstExpr *e, OpCode op) {
 static TExpr *iota(Check *c, const AstExpr *e) {
   const AstExpr *arg = one_arg(c, e, "iota");
   int64_t n;
-  if (!arg || !tile_allowed(c, e->span, "iota") ||
-      !check_const_int(c, arg, "the extent of iota", &n))
-    return texpr_error(c, e->span);
+  if (!arg || !sema_tile_allowed(c, e->span, "iota") ||
+      !sema_check_const_int(c, arg, "the extent of iota", &n))
+    return sema_texpr_error(c, e->span);
   if (n < 0 || n > INT32_MAX) {
     diag_add(c->sink, E0221, arg->span, "iota takes an extent from 0 to 2147483647, this is %lld",
              (long long)n);
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  return texpr_new(c, TE_IOTA, type_tile(DT_I32, 1, &n), e->span);
+  return sema_texpr_new(c, TE_IOTA, sema_type_tile(DT_I32, 1, &n), e->span);
 }
 
 static TExpr *max_or_min(Check *c, const AstExpr *e, OpCode two, OpCode reduce) {
   if (e->as.call.args.npos == 2 && e->as.call.args.n == 2)
     return apply(c, e, two);
-  return check_reduce(c, e, reduce, two == OP_MAX2 ? "max" : "min");
+  return sema_check_reduce(c, e, reduce, two == OP_MAX2 ? "max" : "min");
 }
 
 static TExpr *call_max(Check *c, const AstExpr *e) {
@@ -178,76 +178,91 @@ static TExpr *call_min(Check *c, const AstExpr *e) {
   return max_or_min(c, e, OP_MIN2, OP_RMIN);
 }
 static TExpr *call_sum(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_SUM, "sum");
+  return sema_check_reduce(c, e, OP_SUM, "sum");
 }
 static TExpr *call_prod(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_PROD, "prod");
+  return sema_check_reduce(c, e, OP_PROD, "prod");
 }
 static TExpr *call_absmax(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_ABSMAX, "absmax");
+  return sema_check_reduce(c, e, OP_ABSMAX, "absmax");
 }
 static TExpr *call_any(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_ANY, "any");
+  return sema_check_reduce(c, e, OP_ANY, "any");
 }
 static TExpr *call_all(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_ALL, "all");
+  return sema_check_reduce(c, e, OP_ALL, "all");
 }
 static TExpr *call_argmax(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_ARGMAX, "argmax");
+  return sema_check_reduce(c, e, OP_ARGMAX, "argmax");
 }
 static TExpr *call_argmin(Check *c, const AstExpr *e) {
-  return check_reduce(c, e, OP_ARGMIN, "argmin");
+  return sema_check_reduce(c, e, OP_ARGMIN, "argmin");
 }
 static TExpr *call_cumsum(Check *c, const AstExpr *e) {
-  return check_scan(c, e, OP_SUM);
+  return sema_check_scan(c, e, OP_SUM);
 }
 static TExpr *call_cummax(Check *c, const AstExpr *e) {
-  return check_scan(c, e, OP_RMAX);
+  return sema_check_scan(c, e, OP_RMAX);
 }
 
 /* The choice of an `auto` is the compiler's; in a body it is the value. */
 static TExpr *call_auto(Check *c, const AstExpr *e) {
   const AstExpr *arg = one_arg(c, e, "auto");
-  return arg ? check_expr(c, arg) : texpr_error(c, e->span);
+  return arg ? sema_check_expr(c, arg) : sema_texpr_error(c, e->span);
 }
 
 static TExpr *only_in_for(Check *c, const AstExpr *e) {
   Diag *d =
       diag_add(c->sink, E0310, e->span, "%s(…) stands only after `in`", e->as.call.fn->as.name);
   diag_hint(c->sink, d, "for i in %s(n) { … }", e->as.call.fn->as.name);
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 static TExpr *not_yet(Check *c, const AstExpr *e) {
   diag_add(c->sink, E0312, e->span, "explicit warp specialisation (%s) is not there yet",
            e->as.call.fn->as.name);
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 static TExpr *call_mean(Check *c, const AstExpr *e) {
   Diag *d = diag_add(c->sink, E0101, e->span, "kernels have no mean");
   diag_hint(c->sink, d, "sum(x, axis = k) / n");
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 static const struct Word {
   const char *name;
   TExpr *(*fn)(Check *c, const AstExpr *e);
-} table[] = {{"copy", check_copy},        {"fill", check_fill},
-             {"gemm", check_gemm},        {"print", check_print},
-             {"sum", call_sum},           {"prod", call_prod},
-             {"max", call_max},           {"min", call_min},
-             {"absmax", call_absmax},     {"any", call_any},
-             {"all", call_all},           {"argmax", call_argmax},
-             {"argmin", call_argmin},     {"cumsum", call_cumsum},
-             {"cummax", call_cummax},     {"iota", iota},
-             {"reshape", check_reshape},  {"transpose", check_transpose},
-             {"bitcast", bitcast},        {"int", call_int},
-             {"float", call_float},       {"auto", call_auto},
-             {"range", only_in_for},      {"parallel", only_in_for},
-             {"pipelined", only_in_for},  {"unroll", only_in_for},
-             {"vectorized", only_in_for}, {"persistent", only_in_for},
-             {"arrive", not_yet},         {"wait", not_yet},
+} table[] = {{"copy", sema_check_copy},
+             {"fill", sema_check_fill},
+             {"gemm", sema_check_gemm},
+             {"print", sema_check_print},
+             {"sum", call_sum},
+             {"prod", call_prod},
+             {"max", call_max},
+             {"min", call_min},
+             {"absmax", call_absmax},
+             {"any", call_any},
+             {"all", call_all},
+             {"argmax", call_argmax},
+             {"argmin", call_argmin},
+             {"cumsum", call_cumsum},
+             {"cummax", call_cummax},
+             {"iota", iota},
+             {"reshape", sema_check_reshape},
+             {"transpose", sema_check_transpose},
+             {"bitcast", bitcast},
+             {"int", call_int},
+             {"float", call_float},
+             {"auto", call_auto},
+             {"range", only_in_for},
+             {"parallel", only_in_for},
+             {"pipelined", only_in_for},
+             {"unroll", only_in_for},
+             {"vectorized", only_in_for},
+             {"persistent", only_in_for},
+             {"arrive", not_yet},
+             {"wait", not_yet},
              {"mean", call_mean}};
 
 static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
@@ -262,8 +277,8 @@ static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
     return apply(c, e, op);
   op = op_find(name);
   if (op != OP_NONE && op_info(op)->cls == OPC_ATOMIC && op != OP_ATOMIC_INC)
-    return check_atomic(c, e, op);
-  return unknown_name(c, name, e->as.call.fn->span);
+    return sema_check_atomic(c, e, op);
+  return sema_unknown_name(c, name, e->as.call.fn->span);
 }
 
 static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
@@ -272,25 +287,25 @@ static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
   if (s->kind != SYM_POISON)
     diag_add(c->sink, E0104, e->as.call.fn->span, "%s is %s here, not a function", s->name,
              s->what);
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
-TExpr *check_call(Check *c, const AstExpr *e) {
+TExpr *sema_check_call(Check *c, const AstExpr *e) {
   const AstExpr *fn = e->as.call.fn;
   if (fn->kind == EXPR_ATTR && fn->as.attr.base->kind == EXPR_NAME &&
-      !sym_find(c, fn->as.attr.base->as.name)) {
-    TExpr *r = check_fn_call(c, e, fn->as.attr.base->as.name, fn->as.attr.name.text);
-    return r ? r : unknown_name(c, fn->as.attr.name.text, fn->span);
+      !sema_sym_find(c, fn->as.attr.base->as.name)) {
+    TExpr *r = sema_check_fn_call(c, e, fn->as.attr.base->as.name, fn->as.attr.name.text);
+    return r ? r : sema_unknown_name(c, fn->as.attr.name.text, fn->span);
   }
   if (fn->kind != EXPR_NAME) {
     Diag *d = diag_add(c->sink, E0104, fn->span, "this cannot be called in a kernel");
     if (fn->kind == EXPR_ATTR && strcmp(fn->as.attr.name.text, "to") == 0)
       diag_hint(c->sink, d, "f32(x) converts");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  Sym *s = sym_find(c, fn->as.name);
+  Sym *s = sema_sym_find(c, fn->as.name);
   if (s)
     return call_symbol(c, e, s);
-  TExpr *r = check_fn_call(c, e, NULL, fn->as.name);
+  TExpr *r = sema_check_fn_call(c, e, NULL, fn->as.name);
   return r ? r : builtin(c, e, fn->as.name);
 }

@@ -24,11 +24,11 @@ static size_t check_head(Check *c) {
   c->pre = true;
   for (; k->body.v[i] != k->grid; i++) {
     if (k->body.v[i]->kind == STMT_LET)
-      check_let(c, k->body.v[i]);
+      sema_check_let(c, k->body.v[i]);
     else
       not_before_grid(c, k->body.v[i]);
   }
-  check_grid(c, k->grid);
+  sema_check_grid(c, k->grid);
   c->pre = false;
   return i + 1;
 }
@@ -38,7 +38,7 @@ static void check_body(Check *c) {
   size_t i = check_head(c);
   c->out = &c->tree->body;
   for (; i < b->n; i++)
-    check_stmt(c, b->v[i]);
+    sema_check_stmt(c, b->v[i]);
 }
 
 static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, bool defining,
@@ -56,9 +56,9 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   c.tree = ARENA_NEW(a, SemaTree);
   c.tree->kernel = k;
   c.out = &nowhere;
-  block_push(&c, &params);
-  signature_enter(&c);
-  block_push(&c, &body);
+  sema_block_push(&c, &params);
+  sema_signature_enter(&c);
+  sema_block_push(&c, &body);
   check_body(&c);
   return sink->errors == errors ? c.tree : NULL;
 }
@@ -67,7 +67,7 @@ SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope,
   SemaKernel *k = ARENA_NEW(a, SemaKernel);
   k->ast = ast;
   k->scope = scope;
-  if (!signature_read(a, k, sink))
+  if (!sema_signature_read(a, k, sink))
     return NULL;
   k->ok = check_kernel(a, k, NULL, true, sink) != NULL;
   return k;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static TExpr *none(Check *c, Span span) {
-  return texpr_new(c, TE_ERROR, type_kind(TY_NONE), span);
+  return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);
 }
 
 /* ---------------------------------------------------------------- extents from the other side */
@@ -31,7 +31,7 @@ static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
     r->axis[r->buf->rank - 1].extent = shape->extent[shape->rank - 2];
     r->axis[r->buf->rank - 2].extent = shape->extent[shape->rank - 1];
   }
-  region_shape(r, &g->type);
+  sema_region_shape(r, &g->type);
   return true;
 }
 
@@ -47,7 +47,7 @@ static bool wrong_count(Check *c, const TExpr *g, const SemaType *shape, int kep
 static bool slices_take(Check *c, TExpr *g, const SemaType *shape) {
   TRegion *r = &g->as.region;
   SemaType want = *shape;
-  int kept = region_rank(r), at = 0;
+  int kept = sema_region_rank(r), at = 0;
   if (kept != shape->rank)
     return wrong_count(c, g, shape, kept);
   if (r->trans) {
@@ -68,7 +68,7 @@ static bool slices_take(Check *c, TExpr *g, const SemaType *shape) {
     }
     a->extent = n;
   }
-  region_shape(r, &g->type);
+  sema_region_shape(r, &g->type);
   return true;
 }
 
@@ -90,11 +90,11 @@ static bool settle_globals(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool
                            Span span) {
   SemaType t = src->type;
   if (has_extents(src, s_origin)) {
-    region_shape(&src->as.region, &t);
+    sema_region_shape(&src->as.region, &t);
     return take_shape(c, dst, d_origin, &t);
   }
   if (has_extents(dst, d_origin)) {
-    region_shape(&dst->as.region, &t);
+    sema_region_shape(&dst->as.region, &t);
     return take_shape(c, src, s_origin, &t);
   }
   Diag *d = diag_add(c->sink, E0217, span, "neither side of this copy says its extents");
@@ -105,13 +105,13 @@ static bool settle_globals(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool
 /* ---------------------------------------------------------------- copy */
 
 static bool same_tiles(Check *c, const TExpr *dst, const TExpr *src, Span span) {
-  if (type_same_shape(&dst->type, &src->type))
+  if (sema_type_same_shape(&dst->type, &src->type))
     return true;
   Diag *d = diag_add(c->sink, E0228, span,
                      "copy moves equal extents: the source is %s, the "
                      "destination %s",
-                     describe(c, src), describe(c, dst));
-  if (broadcasts_to(&src->type, &dst->type) && dst->kind == TE_REGION)
+                     sema_describe(c, src), sema_describe(c, dst));
+  if (sema_broadcasts_to(&src->type, &dst->type) && dst->kind == TE_REGION)
     diag_hint(c->sink, d, "an assignment broadcasts: %s[…] = …", dst->as.region.buf->name);
   return false;
 }
@@ -128,12 +128,12 @@ static bool settle(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origi
 }
 
 static bool copy_side(Check *c, const TExpr *e, const AstExpr *ast, bool is_dst) {
-  if (is_error(e))
+  if (sema_is_error(e))
     return false;
-  if (is_tile(e) || e->type.kind == TY_GLOBAL)
+  if (sema_is_tile(e) || e->type.kind == TY_GLOBAL)
     return true;
   Diag *d = diag_add(c->sink, E0227, ast->span, "copy moves a region or tile, this is %s%s",
-                     e->kind == TE_ELEM ? "an element, " : "", describe(c, e));
+                     e->kind == TE_ELEM ? "an element, " : "", sema_describe(c, e));
   if (is_dst)
     diag_hint(c->sink, d, "an element is assigned: x[i, j] = …");
   else
@@ -158,53 +158,54 @@ static bool copy_target(Check *c, const TExpr *e, const AstExpr *ast) {
 }
 
 static TExpr *copy_pad(Check *c, const AstExpr *pad, DType t) {
-  return pad ? convert(c, check_scalar(c, pad, "pad"), t) : NULL;
+  return pad ? sema_convert(c, sema_check_scalar(c, pad, "pad"), t) : NULL;
 }
 
-TExpr *check_copy(Check *c, const AstExpr *e) {
+TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   static const char *const params[] = {"src", "dst", "pad", "signal", NULL};
   Args args;
   bool s_origin, d_origin;
-  if (!take_args(c, e, "copy", params, 2, 2, &args) || !tile_allowed(c, e->span, "copy"))
-    return texpr_error(c, e->span);
+  if (!sema_take_args(c, e, "copy", params, 2, 2, &args) || !sema_tile_allowed(c, e->span, "copy"))
+    return sema_texpr_error(c, e->span);
   if (args.v[3]) {
     diag_add(c->sink, E0312, args.v[3]->span,
              "explicit warp specialisation (signal =) is not there yet");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  TExpr *src = check_side(c, args.v[0], &s_origin), *dst = check_side(c, args.v[1], &d_origin);
+  TExpr *src = sema_check_side(c, args.v[0], &s_origin),
+        *dst = sema_check_side(c, args.v[1], &d_origin);
   bool ok = copy_side(c, src, args.v[0], false);
   if (!copy_side(c, dst, args.v[1], true) || !ok || !copy_target(c, dst, args.v[1]) ||
       !settle(c, dst, d_origin, src, s_origin, e->span))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   TExpr *pad = copy_pad(c, args.v[2], dst->type.dtype);
-  if (pad && is_error(pad))
+  if (pad && sema_is_error(pad))
     return pad;
-  TStmt *s = tstmt_new(c, TS_COPY, e->span);
+  TStmt *s = sema_tstmt_new(c, TS_COPY, e->span);
   s->as.copy.dst = dst->as.region;
   s->as.copy.pad = pad;
   if (src->kind == TE_REGION)
     s->as.copy.src = src->as.region;
   else
-    s->as.copy.value = convert(c, src, src->type.dtype);
+    s->as.copy.value = sema_convert(c, src, src->type.dtype);
   return none(c, e->span);
 }
 
-TExpr *check_fill(Check *c, const AstExpr *e) {
+TExpr *sema_check_fill(Check *c, const AstExpr *e) {
   static const char *const params[] = {"tile", "value", NULL};
   Args args;
-  if (!take_args(c, e, "fill", params, 2, 2, &args) || !tile_allowed(c, e->span, "fill"))
-    return texpr_error(c, e->span);
-  TExpr *dst = check_place(c, args.v[0]);
-  TExpr *v = check_scalar(c, args.v[1], "the value of fill");
-  if (is_error(dst) || is_error(v))
-    return texpr_error(c, e->span);
-  if (!is_tile(dst)) {
+  if (!sema_take_args(c, e, "fill", params, 2, 2, &args) || !sema_tile_allowed(c, e->span, "fill"))
+    return sema_texpr_error(c, e->span);
+  TExpr *dst = sema_check_place(c, args.v[0]);
+  TExpr *v = sema_check_scalar(c, args.v[1], "the value of fill");
+  if (sema_is_error(dst) || sema_is_error(v))
+    return sema_texpr_error(c, e->span);
+  if (!sema_is_tile(dst)) {
     diag_add(c->sink, E0214, args.v[0]->span, "fill sets a tile or a slice of one, this is %s",
-             dst->kind == TE_ELEM ? "an element" : describe(c, dst));
-    return texpr_error(c, e->span);
+             dst->kind == TE_ELEM ? "an element" : sema_describe(c, dst));
+    return sema_texpr_error(c, e->span);
   }
-  assign_region(c, &dst->as.region, v, e->span);
+  sema_assign_region(c, &dst->as.region, v, e->span);
   return none(c, e->span);
 }
 
@@ -220,7 +221,7 @@ static bool atomic_takes(OpCode op, DType t) {
 }
 
 static bool atomic_place(Check *c, const TExpr *p, OpCode op, const AstExpr *ast) {
-  if (is_error(p))
+  if (sema_is_error(p))
     return false;
   if (p->kind != TE_ELEM && p->kind != TE_REGION) {
     diag_add(c->sink, E0227, ast->span, "%s takes an element or region first", op_info(op)->name);
@@ -253,26 +254,26 @@ static bool writable_element(Check *c, const TExpr *p, const AstExpr *ast) {
 
 static TExpr *atomic_element(Check *c, TExpr *p, OpCode op, TExpr *v, TExpr *expected, Span span) {
   DType t = p->as.region.buf->dtype;
-  TExpr *e = texpr_new(c, TE_ATOMIC, type_num(t, false), span);
+  TExpr *e = sema_texpr_new(c, TE_ATOMIC, sema_type_num(t, false), span);
   e->arg = ARENA_ARRAY(c->a, TExpr *, 2);
-  e->arg[0] = convert(c, v, t);
+  e->arg[0] = sema_convert(c, v, t);
   e->nargs = expected ? 2 : 1;
   if (expected)
-    e->arg[1] = convert(c, expected, t);
-  if (is_error(e->arg[0]) || (expected && is_error(e->arg[1])))
-    return texpr_error(c, span);
+    e->arg[1] = sema_convert(c, expected, t);
+  if (sema_is_error(e->arg[0]) || (expected && sema_is_error(e->arg[1])))
+    return sema_texpr_error(c, span);
   e->as.atomic.op = op;
   e->as.atomic.at = p->as.region;
   return e;
 }
 
 static TExpr *atomic_tile(Check *c, TExpr *p, bool origin, OpCode op, TExpr *v, Span span) {
-  if (!tile_allowed(c, span, "an atomic on a region"))
-    return texpr_error(c, span);
+  if (!sema_tile_allowed(c, span, "an atomic on a region"))
+    return sema_texpr_error(c, span);
   if (p->type.kind == TY_GLOBAL ? !take_shape(c, p, origin, &v->type) : !same_tiles(c, p, v, span))
-    return texpr_error(c, span);
-  TExpr *value = convert(c, v, p->type.dtype);
-  TStmt *s = tstmt_new(c, TS_ATOMIC_TILE, span);
+    return sema_texpr_error(c, span);
+  TExpr *value = sema_convert(c, v, p->type.dtype);
+  TStmt *s = sema_tstmt_new(c, TS_ATOMIC_TILE, span);
   s->as.copy.dst = p->as.region;
   s->as.copy.op = op;
   s->as.copy.value = value;
@@ -284,66 +285,67 @@ static TExpr *as_origin(Check *c, const AstExpr *ast, TExpr *p, bool *origin) {
   *origin = p->kind == TE_ELEM && p->as.region.buf->space == TB_GLOBAL;
   if (*origin) {
     p->kind = TE_REGION;
-    p->type = type_tile(p->type.dtype, 0, p->type.extent);
+    p->type = sema_type_tile(p->type.dtype, 0, p->type.extent);
     p->type.kind = TY_GLOBAL;
   } else if (p->kind == TE_ELEM) {
     diag_add(c->sink, E0227, ast->span, "a tile goes to a region, this is an element");
-    return texpr_error(c, ast->span);
+    return sema_texpr_error(c, ast->span);
   }
   return p;
 }
 
-TExpr *check_atomic(Check *c, const AstExpr *e, OpCode op) {
+TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
   static const char *const two[] = {"place", "value", NULL};
   static const char *const three[] = {"place", "expected", "value", NULL};
   bool cas = op == OP_ATOMIC_CAS, origin;
   Args args;
-  if (!take_args(c, e, op_info(op)->name, cas ? three : two, cas ? 3 : 2, cas ? 3 : 2, &args))
-    return texpr_error(c, e->span);
+  if (!sema_take_args(c, e, op_info(op)->name, cas ? three : two, cas ? 3 : 2, cas ? 3 : 2, &args))
+    return sema_texpr_error(c, e->span);
   if (c->fn) {
     diag_add(c->sink, E0106, e->span, "a fn that a kernel calls is pure: it has no atomics");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  TExpr *p = check_expr(c, args.v[0]);
-  TExpr *expected = cas ? check_scalar(c, args.v[1], "the expected value") : NULL;
-  TExpr *v = check_value(c, args.v[cas ? 2 : 1]);
-  if (is_error(v) || !atomic_place(c, p, op, args.v[0]) || !writable_element(c, p, args.v[0]))
-    return texpr_error(c, e->span);
-  if (is_tile(v) && !cas) {
+  TExpr *p = sema_check_expr(c, args.v[0]);
+  TExpr *expected = cas ? sema_check_scalar(c, args.v[1], "the expected value") : NULL;
+  TExpr *v = sema_check_value(c, args.v[cas ? 2 : 1]);
+  if (sema_is_error(v) || !atomic_place(c, p, op, args.v[0]) || !writable_element(c, p, args.v[0]))
+    return sema_texpr_error(c, e->span);
+  if (sema_is_tile(v) && !cas) {
     p = as_origin(c, args.v[0], p, &origin);
-    return is_error(p) ? p : atomic_tile(c, p, origin, op, v, e->span);
+    return sema_is_error(p) ? p : atomic_tile(c, p, origin, op, v, e->span);
   }
-  if (p->kind == TE_ELEM && is_num(v))
+  if (p->kind == TE_ELEM && sema_is_num(v))
     return atomic_element(c, p, op, v, expected, e->span);
   diag_add(c->sink, E0227, args.v[0]->span, "%s with a scalar takes an element, this is a region",
            op_info(op)->name);
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 /* ---------------------------------------------------------------- print */
 
-TExpr *check_print(Check *c, const AstExpr *e) {
+TExpr *sema_check_print(Check *c, const AstExpr *e) {
   const AstArgs *args = &e->as.call.args;
   TExpr **part = ARENA_ARRAY(c->a, TExpr *, args->n);
   if (args->npos != args->n) {
     diag_add(c->sink, E0111, args->v[args->npos].name_span, "print has no argument %s",
              args->v[args->npos].name);
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
   if (c->fn) {
     diag_add(c->sink, E0106, e->span, "a fn that a kernel calls is pure: it cannot print");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
   for (size_t i = 0; i < args->n; i++) {
-    part[i] = check_expr(c, args->v[i].value);
+    part[i] = sema_check_expr(c, args->v[i].value);
     if (part[i]->kind != TE_STRING && part[i]->kind != TE_DTYPE)
-      part[i] = is_error(part[i]) || is_num(part[i]) || is_tile(part[i])
+      part[i] = sema_is_error(part[i]) || sema_is_num(part[i]) || sema_is_tile(part[i])
                     ? part[i]
-                    : check_value(c, args->v[i].value);
-    if (is_error(part[i]) || (is_tile(part[i]) && !tile_allowed(c, e->span, "printing a tile")))
-      return texpr_error(c, e->span);
+                    : sema_check_value(c, args->v[i].value);
+    if (sema_is_error(part[i]) ||
+        (sema_is_tile(part[i]) && !sema_tile_allowed(c, e->span, "printing a tile")))
+      return sema_texpr_error(c, e->span);
   }
-  TStmt *s = tstmt_new(c, TS_PRINT, e->span);
+  TStmt *s = sema_tstmt_new(c, TS_PRINT, e->span);
   s->as.report.part = part;
   s->as.report.nparts = (int)args->n;
   return none(c, e->span);

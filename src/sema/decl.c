@@ -23,13 +23,13 @@ static bool unknown_dtype(Check *c, const AstName *n) {
   return false;
 }
 
-bool check_dtype(Check *c, const AstType *t, DType *out) {
+bool sema_check_dtype(Check *c, const AstType *t, DType *out) {
   *out = DT_NONE;
   if (!t->base.text) {
     diag_add(c->sink, E0222, t->span, "a tuple type stands only as a fn's result");
     return false;
   }
-  Sym *s = sym_find(c, t->base.text);
+  Sym *s = sema_sym_find(c, t->base.text);
   if (s && s->kind == SYM_POISON)
     return false;
   if (s && s->kind == SYM_VALUE && s->value->kind == TE_DTYPE) {
@@ -46,7 +46,7 @@ static bool tile_extent(Check *c, const AstExtent *a, int64_t *v) {
     diag_add(c->sink, E0221, a->span, "only tensor parameters name their extents");
     return false;
   }
-  if (!check_const_int(c, a->value, "an extent of a tile", v))
+  if (!sema_check_const_int(c, a->value, "an extent of a tile", v))
     return false;
   if (*v >= 0)
     return true;
@@ -54,11 +54,11 @@ static bool tile_extent(Check *c, const AstExtent *a, int64_t *v) {
   return false;
 }
 
-bool check_type(Check *c, const AstType *t, SemaType *out) {
+bool sema_check_type(Check *c, const AstType *t, SemaType *out) {
   DType d;
-  if (!check_dtype(c, t, &d))
+  if (!sema_check_dtype(c, t, &d))
     return false;
-  *out = type_num(d, false);
+  *out = sema_type_num(d, false);
   if (!t->has_extents)
     return true;
   if (t->nextents == 0 || t->nextents > SEMA_MAX_RANK) {
@@ -84,87 +84,87 @@ bool check_type(Check *c, const AstType *t, SemaType *out) {
 /* ---------------------------------------------------------------- let */
 
 static TExpr *let_tile(Check *c, const AstDecl *d, TExpr *v, const SemaType *written, Span span) {
-  SemaType t = written ? *written : type_definite(v->type);
-  if (!tile_allowed(c, span, "a `let` of a tile"))
-    return texpr_error(c, span);
+  SemaType t = written ? *written : sema_type_definite(v->type);
+  if (!sema_tile_allowed(c, span, "a `let` of a tile"))
+    return sema_texpr_error(c, span);
   if (t.kind != TY_TILE) {
     Diag *g = diag_add(c->sink, E0213, span, "%s is said to be %s, its value is %s", d->name.text,
-                       sema_type_name(c->a, &t), describe(c, v));
+                       sema_type_name(c->a, &t), sema_describe(c, v));
     diag_hint(c->sink, g, "let %s: %s[…] names the extents too", d->name.text, dtype_name(t.dtype));
-    return texpr_error(c, span);
+    return sema_texpr_error(c, span);
   }
-  if (is_tile(v) && !broadcasts_to(&v->type, &t)) {
+  if (sema_is_tile(v) && !sema_broadcasts_to(&v->type, &t)) {
     diag_add(c->sink, E0226, span, "%s of shape %s cannot hold %s", d->name.text,
-             sema_type_name(c->a, &t), describe(c, v));
-    return texpr_error(c, span);
+             sema_type_name(c->a, &t), sema_describe(c, v));
+    return sema_texpr_error(c, span);
   }
-  return texpr_whole(c, snapshot(c, d->name.text, v, t, d->name.span), d->name.span);
+  return sema_texpr_whole(c, sema_snapshot(c, d->name.text, v, t, d->name.span), d->name.span);
 }
 
 static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *written) {
   if (written)
-    v = convert(c, v, written->dtype);
-  if (is_error(v) || is_const(v))
+    v = sema_convert(c, v, written->dtype);
+  if (sema_is_error(v) || sema_is_const(v))
     return v;
-  if (c->pre && !is_pure(v)) {
+  if (c->pre && !sema_is_pure(v)) {
     diag_add(c->sink, E0301, v->span,
              "what stands before `grid` is computed of parameters and extents alone");
-    return texpr_error(c, v->span);
+    return sema_texpr_error(c, v->span);
   }
-  TVar *var = tvar_new(c, TV_LET, d->name.text, v->type.dtype, d->name.span);
-  TStmt *s = tstmt_new(c, TS_LET, d->span);
+  TVar *var = sema_tvar_new(c, TV_LET, d->name.text, v->type.dtype, d->name.span);
+  TStmt *s = sema_tstmt_new(c, TS_LET, d->span);
   s->as.let.var = var;
   s->as.let.value = v;
-  return texpr_var(c, var, v->type.untyped, d->name.span);
+  return sema_texpr_var(c, var, v->type.untyped, d->name.span);
 }
 
 static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t, *written = d->type ? &t : NULL;
-  if (is_error(v) || (d->type && !check_type(c, d->type, &t)))
-    return texpr_error(c, span);
-  if (is_tile(v) || (written && written->kind == TY_TILE && is_num(v)))
+  if (sema_is_error(v) || (d->type && !sema_check_type(c, d->type, &t)))
+    return sema_texpr_error(c, span);
+  if (sema_is_tile(v) || (written && written->kind == TY_TILE && sema_is_num(v)))
     return let_tile(c, d, v, written, span);
-  if (is_num(v))
+  if (sema_is_num(v))
     return let_scalar(c, d, v, written);
   if (v->type.kind == TY_GLOBAL || v->kind == TE_STRING || v->kind == TE_DTYPE)
     return v;
   diag_add(c->sink, E0229, span, "`let %s` takes one value, this is %s", d->name.text,
-           describe(c, v));
-  return texpr_error(c, span);
+           sema_describe(c, v));
+  return sema_texpr_error(c, span);
 }
 
 static bool unpacks(Check *c, const TExpr *v, size_t n, Span span) {
-  if (is_error(v))
+  if (sema_is_error(v))
     return false;
   if (v->kind == TE_TUPLE && (size_t)v->nargs == n)
     return true;
   diag_add(c->sink, E0229, span, "%zu names are given %s", n,
-           v->kind == TE_TUPLE ? arena_printf(c->a, "%d values", v->nargs) : describe(c, v));
+           v->kind == TE_TUPLE ? arena_printf(c->a, "%d values", v->nargs) : sema_describe(c, v));
   return false;
 }
 
-void check_let(Check *c, const AstStmt *s) {
+void sema_check_let(Check *c, const AstStmt *s) {
   const AstDecls *names = &s->as.let.names;
-  TExpr *v = check_expr(c, s->as.let.value);
+  TExpr *v = sema_check_expr(c, s->as.let.value);
   if (names->n == 1) {
     TExpr *x = let_value(c, &names->v[0], v, s->span);
-    sym_value(c, names->v[0].name, x, "a `let`");
+    sema_sym_value(c, names->v[0].name, x, "a `let`");
     return;
   }
   bool ok = unpacks(c, v, names->n, s->span);
   TExpr **x = ARENA_ARRAY(c->a, TExpr *, names->n);
   for (size_t i = 0; i < names->n; i++)
-    x[i] = ok ? let_value(c, &names->v[i], v->arg[i], s->span) : texpr_error(c, s->span);
+    x[i] = ok ? let_value(c, &names->v[i], v->arg[i], s->span) : sema_texpr_error(c, s->span);
   for (size_t i = 0; i < names->n; i++)
-    sym_value(c, names->v[i].name, x[i], "a `let`");
+    sema_sym_value(c, names->v[i].name, x[i], "a `let`");
 }
 
 /* ---------------------------------------------------------------- var */
 
 static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
-  if (d->type && !check_type(c, d->type, t))
+  if (d->type && !sema_check_type(c, d->type, t))
     return false;
-  if (is_tile(v) || (d->type && t->kind == TY_TILE)) {
+  if (sema_is_tile(v) || (d->type && t->kind == TY_TILE)) {
     Diag *g = diag_add(c->sink, E0214, d->span, "a `var` is a scalar");
     diag_hint(c->sink, g, "fragment %s: … is a tile that changes", d->name.text);
     return false;
@@ -172,12 +172,12 @@ static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
   if (d->type)
     return true;
   *t = v->type;
-  if (is_num(v) && !v->type.untyped)
+  if (sema_is_num(v) && !v->type.untyped)
     return true;
   Diag *g = diag_add(c->sink, E0230, d->span,
                      "a `var` whose value has no type of its own must say its type: %s is %s",
-                     d->name.text, describe(c, v));
-  if (is_num(v))
+                     d->name.text, sema_describe(c, v));
+  if (sema_is_num(v))
     diag_hint(c->sink, g, "var %s: %s = …", d->name.text,
               dtype_is_float(v->type.dtype) ? "f32" : "i32");
   return false;
@@ -185,23 +185,23 @@ static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
 
 static void one_var(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t;
-  bool ok = !is_error(v) && var_type(c, d, v, &t);
+  bool ok = !sema_is_error(v) && var_type(c, d, v, &t);
   if (ok)
-    v = convert(c, v, t.dtype);
-  if (!ok || is_error(v)) {
-    sym_declare(c, d->name, SYM_POISON, "a `var`");
+    v = sema_convert(c, v, t.dtype);
+  if (!ok || sema_is_error(v)) {
+    sema_sym_declare(c, d->name, SYM_POISON, "a `var`");
     return;
   }
-  Sym *sym = sym_declare(c, d->name, SYM_VAR, "a `var`");
-  sym->var = tvar_new(c, TV_VAR, d->name.text, t.dtype, d->name.span);
-  TStmt *s = tstmt_new(c, TS_LET, span);
+  Sym *sym = sema_sym_declare(c, d->name, SYM_VAR, "a `var`");
+  sym->var = sema_tvar_new(c, TV_VAR, d->name.text, t.dtype, d->name.span);
+  TStmt *s = sema_tstmt_new(c, TS_LET, span);
   s->as.let.var = sym->var;
   s->as.let.value = v;
 }
 
-void check_var(Check *c, const AstStmt *s) {
+void sema_check_var(Check *c, const AstStmt *s) {
   const AstDecls *names = &s->as.let.names;
-  TExpr *v = check_expr(c, s->as.let.value);
+  TExpr *v = sema_check_expr(c, s->as.let.value);
   if (names->n == 1) {
     one_var(c, &names->v[0], v, s->span);
     return;
@@ -209,7 +209,8 @@ void check_var(Check *c, const AstStmt *s) {
   bool ok = unpacks(c, v, names->n, s->span);
   for (size_t i = 0; i < names->n; i++)
     one_var(c, &names->v[i],
-            ok ? bind_value(c, names->v[i].name.text, v->arg[i], s->span) : texpr_error(c, s->span),
+            ok ? sema_bind_value(c, names->v[i].name.text, v->arg[i], s->span)
+               : sema_texpr_error(c, s->span),
             s->span);
 }
 
@@ -221,7 +222,7 @@ static const char *space_name(TSpace s) {
 
 static bool tile_type(Check *c, const AstDecl *d, const TExpr *init, TSpace space, SemaType *t) {
   if (d->type) {
-    if (!check_type(c, d->type, t))
+    if (!sema_check_type(c, d->type, t))
       return false;
     if (t->kind == TY_TILE)
       return true;
@@ -230,34 +231,34 @@ static bool tile_type(Check *c, const AstDecl *d, const TExpr *init, TSpace spac
     diag_hint(c->sink, g, "var %s: %s = … is a scalar", d->name.text, dtype_name(t->dtype));
     return false;
   }
-  if (init && is_tile(init)) {
-    *t = type_definite(init->type);
+  if (init && sema_is_tile(init)) {
+    *t = sema_type_definite(init->type);
     return true;
   }
-  if (!init || !is_error(init))
+  if (!init || !sema_is_error(init))
     diag_add(c->sink, E0230, d->span, "%s needs a type: its value is %s", d->name.text,
-             init ? describe(c, init) : "not given");
+             init ? sema_describe(c, init) : "not given");
   return false;
 }
 
 static void one_tile(Check *c, const AstDecl *d, TSpace space) {
   SemaType t;
-  TExpr *init = d->init ? check_value(c, d->init) : NULL;
+  TExpr *init = d->init ? sema_check_value(c, d->init) : NULL;
   if (!tile_type(c, d, init, space, &t)) {
-    sym_declare(c, d->name, SYM_POISON, "a tile");
+    sema_sym_declare(c, d->name, SYM_POISON, "a tile");
     return;
   }
-  TBuf *b = tbuf_new(c, space, d->name.text, &t, d->name.span);
-  tstmt_new(c, TS_ALLOC, d->span)->as.alloc = b;
-  sym_value(c, d->name, texpr_whole(c, b, d->name.span), "a tile");
+  TBuf *b = sema_tbuf_new(c, space, d->name.text, &t, d->name.span);
+  sema_tstmt_new(c, TS_ALLOC, d->span)->as.alloc = b;
+  sema_sym_value(c, d->name, sema_texpr_whole(c, b, d->name.span), "a tile");
   if (!init)
     return;
-  TRegion r = region_whole(c, b, d->span);
-  assign_region(c, &r, init, d->span);
+  TRegion r = sema_region_whole(c, b, d->span);
+  sema_assign_region(c, &r, init, d->span);
 }
 
-void check_tiles(Check *c, const AstStmt *s, TSpace space) {
-  bool ok = space == TB_LOCAL || tile_allowed(c, s->span, space_name(space));
+void sema_check_tiles(Check *c, const AstStmt *s, TSpace space) {
+  bool ok = space == TB_LOCAL || sema_tile_allowed(c, s->span, space_name(space));
   if (space == TB_LOCAL && !c->parallel) {
     Diag *d = diag_add(c->sink, E0313, s->span,
                        "`local` is private to an iteration of a parallel loop, here is none");
@@ -268,22 +269,22 @@ void check_tiles(Check *c, const AstStmt *s, TSpace space) {
     if (ok)
       one_tile(c, &s->as.decls.v[i], space);
     else
-      sym_declare(c, s->as.decls.v[i].name, SYM_POISON, "a tile");
+      sema_sym_declare(c, s->as.decls.v[i].name, SYM_POISON, "a tile");
 }
 
 /* ---------------------------------------------------------------- layouts */
 
 static TBuf *layout_target(Check *c, const AstDecl *d) {
-  Sym *s = sym_find(c, d->name.text);
+  Sym *s = sema_sym_find(c, d->name.text);
   if (!s)
-    unknown_name(c, d->name.text, d->name.span);
+    sema_unknown_name(c, d->name.text, d->name.span);
   if (!s || s->kind == SYM_POISON)
     return NULL;
   if (s->kind == SYM_VALUE && s->value->kind == TE_REGION &&
       s->value->as.region.buf->space == TB_SHARED)
     return s->value->as.region.buf;
   diag_add(c->sink, E0311, d->name.span, "a layout is stated of a shared tile, %s is %s",
-           d->name.text, s->kind == SYM_VALUE ? describe(c, s->value) : s->what);
+           d->name.text, s->kind == SYM_VALUE ? sema_describe(c, s->value) : s->what);
   return NULL;
 }
 
@@ -296,7 +297,7 @@ static void layout_call(Check *c, TBuf *b, const AstExpr *e) {
     diag_hint(c->sink, d, "swizzle(128), padded(8) or (i, j) -> offset");
     return;
   }
-  if (!check_const_int(c, e->as.call.args.v[0].value, "the amount of a layout", &v))
+  if (!sema_check_const_int(c, e->as.call.args.v[0].value, "the amount of a layout", &v))
     return;
   if (swizzle && v != 32 && v != 64 && v != 128) {
     diag_add(c->sink, E0311, e->span, "a swizzle spans 32, 64 or 128 bytes, this says %lld",
@@ -319,20 +320,21 @@ static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
     return;
   }
   Block scope;
-  block_push(c, &scope);
+  sema_block_push(c, &scope);
   for (int i = 0; i < b->rank; i++) {
-    TVar *v =
-        tvar_new(c, TV_INDEX, e->as.lambda.params[i].text, DT_I64, e->as.lambda.params[i].span);
+    TVar *v = sema_tvar_new(c, TV_INDEX, e->as.lambda.params[i].text, DT_I64,
+                            e->as.lambda.params[i].span);
     v->lo = 0;
     v->hi = b->extent[i] - 1;
     b->layout_index[i] = v;
-    sym_value(c, e->as.lambda.params[i], texpr_var(c, v, true, v->span), "a layout's index");
+    sema_sym_value(c, e->as.lambda.params[i], sema_texpr_var(c, v, true, v->span),
+                   "a layout's index");
   }
-  TExpr *offset = check_int(c, e->as.lambda.body, "an offset");
-  block_pop(c);
-  if (is_error(offset))
+  TExpr *offset = sema_check_int(c, e->as.lambda.body, "an offset");
+  sema_block_pop(c);
+  if (sema_is_error(offset))
     return;
-  if (!is_pure(offset)) {
+  if (!sema_is_pure(offset)) {
     diag_add(c->sink, E0311, e->span, "a layout is computed of its indices alone");
     return;
   }
@@ -340,7 +342,7 @@ static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
   b->layout_map = offset;
 }
 
-void check_layout(Check *c, const AstStmt *s) {
+void sema_check_layout(Check *c, const AstStmt *s) {
   for (size_t i = 0; i < s->as.layout.v.n; i++) {
     const AstDecl *d = &s->as.layout.v.v[i];
     TBuf *b = layout_target(c, d);
@@ -361,7 +363,7 @@ void check_layout(Check *c, const AstStmt *s) {
 
 static void grid_threads(Check *c, const AstArg *a) {
   int64_t v;
-  if (!check_const_int(c, a->value, "threads", &v))
+  if (!sema_check_const_int(c, a->value, "threads", &v))
     return;
   if (v < 32 || v > 1024 || v % 32) {
     Diag *d =
@@ -382,7 +384,7 @@ static void grid_raster(Check *c, const AstArg *a) {
     diag_hint(c->sink, d, "raster = grouped(8)");
     return;
   }
-  if (!check_const_int(c, e->as.call.args.v[0].value, "the group", &v))
+  if (!sema_check_const_int(c, e->as.call.args.v[0].value, "the group", &v))
     return;
   if (v < 1 || v > INT32_MAX)
     diag_add(c->sink, E0302, e->span, "a group has at least one row, this says %lld", (long long)v);
@@ -401,7 +403,7 @@ static void grid_cluster(Check *c, const AstArg *a) {
   }
   for (size_t i = 0; i < n; i++) {
     int64_t x;
-    if (!check_const_int(c, v[i], "an extent of the cluster", &x))
+    if (!sema_check_const_int(c, v[i], "an extent of the cluster", &x))
       return;
     size = x >= 1 && x <= 16 ? size * x : 17;
     c->tree->cluster[i] = (int)(x & 31);
@@ -421,9 +423,9 @@ static void grid_option(Check *c, const AstArg *a) {
   else if (strcmp(a->name, names[2]) == 0)
     grid_cluster(c, a);
   else if (strcmp(a->name, names[3]) == 0)
-    check_const_bool(c, a->value, "resident", &c->tree->resident);
+    sema_check_const_bool(c, a->value, "resident", &c->tree->resident);
   else if (strcmp(a->name, names[4]) == 0)
-    check_const_bool(c, a->value, "cooperative", &c->tree->cooperative);
+    sema_check_const_bool(c, a->value, "cooperative", &c->tree->cooperative);
   else {
     Diag *d = diag_add(c->sink, E0302, a->name_span, "grid has no option %s", a->name);
     const char *near = names_closest(a->name, names, sizeof names / sizeof *names);
@@ -433,19 +435,19 @@ static void grid_option(Check *c, const AstArg *a) {
 }
 
 static TExpr *grid_extent(Check *c, const AstExpr *e) {
-  TExpr *x = check_int(c, e, "an extent of the grid");
-  if (is_error(x) || is_pure(x))
+  TExpr *x = sema_check_int(c, e, "an extent of the grid");
+  if (sema_is_error(x) || sema_is_pure(x))
     return x;
   diag_add(c->sink, E0301, e->span, "a grid is computed of parameters and extents alone");
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
-void check_grid(Check *c, const AstStmt *s) {
+void sema_check_grid(Check *c, const AstStmt *s) {
   const AstArgs *args = &s->as.grid.args;
   size_t n = s->as.grid.n;
   for (size_t i = 0; i < n && i < args->npos && i < 3; i++) {
     c->tree->grid[i] = grid_extent(c, args->v[i].value);
-    TVar *v = tvar_new(c, TV_GRID, s->as.grid.names[i].text, DT_I64, s->as.grid.names[i].span);
+    TVar *v = sema_tvar_new(c, TV_GRID, s->as.grid.names[i].text, DT_I64, s->as.grid.names[i].span);
     v->lo = 0;
     c->tree->grid_index[i] = v;
     c->tree->grid_rank = (int)i + 1;
@@ -453,7 +455,7 @@ void check_grid(Check *c, const AstStmt *s) {
   for (size_t i = args->npos; i < args->n; i++)
     grid_option(c, &args->v[i]);
   for (int i = 0; i < c->tree->grid_rank; i++)
-    sym_value(c, s->as.grid.names[i],
-              texpr_var(c, c->tree->grid_index[i], true, s->as.grid.names[i].span),
-              "a block index");
+    sema_sym_value(c, s->as.grid.names[i],
+                   sema_texpr_var(c, c->tree->grid_index[i], true, s->as.grid.names[i].span),
+                   "a block index");
 }

@@ -12,7 +12,7 @@
 /* ---------------------------------------------------------------- conversions */
 
 static TExpr *misfit(Check *c, const TExpr *e, DType t) {
-  SemaNum n = num_of(c, e, NULL);
+  SemaNum n = sema_num_of(c, e, NULL);
   Str s = str_new(c->a);
   if (dtype_is_float(n.value.type))
     str_add_f64(&s, n.value.as.f);
@@ -24,53 +24,53 @@ static TExpr *misfit(Check *c, const TExpr *e, DType t) {
   if (dtype_is_int(t))
     diag_hint(c->sink, d, "%s holds %lld to %llu", dtype_name(t), (long long)dtype_int_min(t),
               (unsigned long long)dtype_int_max(t));
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 static TExpr *constant_as(Check *c, const TExpr *e, DType t) {
-  TExpr *r = texpr_const(c, scalar_convert(e->as.value, t), false, e->span);
+  TExpr *r = sema_texpr_const(c, scalar_convert(e->as.value, t), false, e->span);
   return r;
 }
 
 static TExpr *retyped(Check *c, TExpr *e, DType t) {
   if (e->type.dtype == t) {
-    TExpr *r = texpr_new(c, e->kind, type_definite(e->type), e->span);
+    TExpr *r = sema_texpr_new(c, e->kind, sema_type_definite(e->type), e->span);
     *r = *e;
     r->type.untyped = false;
     return r;
   }
-  SemaType type = type_definite(e->type);
+  SemaType type = sema_type_definite(e->type);
   type.dtype = t;
-  return texpr_op(c, OP_CAST, type, &e, 1, e->span);
+  return sema_texpr_op(c, OP_CAST, type, &e, 1, e->span);
 }
 
 static bool has_elements(Check *c, const TExpr *e) {
-  if (is_num(e) || is_tile(e))
+  if (sema_is_num(e) || sema_is_tile(e))
     return true;
-  if (!is_error(e))
-    diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", describe(c, e));
+  if (!sema_is_error(e))
+    diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", sema_describe(c, e));
   return false;
 }
 
-TExpr *convert(Check *c, TExpr *e, DType t) {
-  if (is_error(e) || !has_elements(c, e))
-    return texpr_error(c, e->span);
-  if (!is_const(e))
+TExpr *sema_convert(Check *c, TExpr *e, DType t) {
+  if (sema_is_error(e) || !has_elements(c, e))
+    return sema_texpr_error(c, e->span);
+  if (!sema_is_const(e))
     return e->type.dtype == t && !e->type.untyped ? e : retyped(c, e, t);
   if (e->type.untyped && !sema_fits(e->as.value, t))
     return misfit(c, e, t);
   return constant_as(c, e, t);
 }
 
-TExpr *cast(Check *c, TExpr *e, DType t) {
-  if (is_error(e) || !has_elements(c, e))
-    return texpr_error(c, e->span);
-  return is_const(e) ? constant_as(c, e, t) : retyped(c, e, t);
+TExpr *sema_cast(Check *c, TExpr *e, DType t) {
+  if (sema_is_error(e) || !has_elements(c, e))
+    return sema_texpr_error(c, e->span);
+  return sema_is_const(e) ? constant_as(c, e, t) : retyped(c, e, t);
 }
 
 /* ---------------------------------------------------------------- shapes */
 
-bool broadcasts_to(const SemaType *from, const SemaType *to) {
+bool sema_broadcasts_to(const SemaType *from, const SemaType *to) {
   if (from->rank > to->rank)
     return false;
   for (int i = 1; i <= from->rank; i++) {
@@ -83,18 +83,18 @@ bool broadcasts_to(const SemaType *from, const SemaType *to) {
 
 static void hint_broadcast(Check *c, Diag *d, const TExpr *x, const TExpr *y) {
   const TExpr *small = x->type.rank < y->type.rank ? x : y, *big = small == x ? y : x;
-  const char *text = span_text(c, small->span);
+  const char *text = sema_span_text(c, small->span);
   if (small->type.rank == 1 && big->type.rank == 2 &&
       small->type.extent[0] == big->type.extent[0] && text && small->kind == TE_REGION)
     diag_hint(c->sink, d, "axes are matched from the last one: %s[:, None] gives %s one a row",
               text, text);
 }
 
-bool broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *out) {
+bool sema_broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *out) {
   const SemaType *a = &x->type, *b = &y->type;
   SemaType t = a->rank >= b->rank ? *a : *b;
-  if (!is_tile(x) || !is_tile(y)) {
-    t = is_tile(x) ? *a : *b;
+  if (!sema_is_tile(x) || !sema_is_tile(y)) {
+    t = sema_is_tile(x) ? *a : *b;
     *out = t;
     return true;
   }
@@ -104,8 +104,8 @@ bool broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *ou
     if (p != q && p != 1 && q != 1) {
       bool apart = x->span.file && x->span.end <= y->span.begin;
       Diag *d = diag_add(c->sink, E0212, apart ? x->span : span,
-                         "shapes %s and %s do not broadcast: %lld against %lld", describe(c, x),
-                         describe(c, y), (long long)p, (long long)q);
+                         "shapes %s and %s do not broadcast: %lld against %lld",
+                         sema_describe(c, x), sema_describe(c, y), (long long)p, (long long)q);
       if (apart)
         diag_also(c->sink, d, y->span, NULL);
       hint_broadcast(c, d, x, y);
@@ -119,27 +119,27 @@ bool broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *ou
 
 /* ---------------------------------------------------------------- applying a rule */
 
-TExpr *report_rule(Check *c, const SemaRule *r, Span span) {
+TExpr *sema_report_rule(Check *c, const SemaRule *r, Span span) {
   Diag *d = diag_add(c->sink, r->code, span, "%s", r->error);
   if (r->hint)
     diag_hint(c->sink, d, "%s", r->hint);
-  return texpr_error(c, span);
+  return sema_texpr_error(c, span);
 }
 
-TExpr *apply_rule(Check *c, const SemaRule *r, TExpr **args, int n, Span span) {
+TExpr *sema_apply_rule(Check *c, const SemaRule *r, TExpr **args, int n, Span span) {
   TExpr *v[4];
-  SemaType t = type_num(r->dtype, r->untyped);
+  SemaType t = sema_type_num(r->dtype, r->untyped);
   for (int i = 0; i < n; i++) {
-    v[i] = convert(c, args[i], i ? r->right : r->left);
-    if (is_error(v[i]))
+    v[i] = sema_convert(c, args[i], i ? r->right : r->left);
+    if (sema_is_error(v[i]))
       return v[i];
   }
   const TExpr *shape = v[0];
   for (int i = 1; i < n; i++) {
     SemaType both;
-    if (!broadcast(c, shape, v[i], span, &both))
-      return texpr_error(c, span);
-    TExpr *s = texpr_new(c, TE_ERROR, both, span);
+    if (!sema_broadcast(c, shape, v[i], span, &both))
+      return sema_texpr_error(c, span);
+    TExpr *s = sema_texpr_new(c, TE_ERROR, both, span);
     shape = s;
   }
   if (shape->type.kind == TY_TILE) {
@@ -149,100 +149,101 @@ TExpr *apply_rule(Check *c, const SemaRule *r, TExpr **args, int n, Span span) {
   }
   if (r->op == OP_NONE)
     return v[0];
-  return texpr_op(c, r->op, t, v, n, span);
+  return sema_texpr_op(c, r->op, t, v, n, span);
 }
 
 /* A value that operators take; anything else is reported. */
 static bool operand_ok(Check *c, const TExpr *e) {
-  if (is_num(e) || is_tile(e))
+  if (sema_is_num(e) || sema_is_tile(e))
     return true;
-  if (is_error(e))
+  if (sema_is_error(e))
     return false;
   if (e->type.kind == TY_GLOBAL) {
     const char *name = e->as.region.buf->name;
-    Diag *d =
-        diag_add(c->sink, E0224, e->span,
-                 "%s: a whole-tile expression takes tiles, not global tensors", describe(c, e));
+    Diag *d = diag_add(c->sink, E0224, e->span,
+                       "%s: a whole-tile expression takes tiles, not global tensors",
+                       sema_describe(c, e));
     diag_hint(c->sink, d,
               "bring it in with copy(%s[…], tile); an index for each axis reads one element", name);
     return false;
   }
-  diag_add(c->sink, E0211, e->span, "a number or tile is needed here, this is %s", describe(c, e));
+  diag_add(c->sink, E0211, e->span, "a number or tile is needed here, this is %s",
+           sema_describe(c, e));
   return false;
 }
 
-TExpr *binary(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax, const AstExpr *ay,
-              Span span) {
+TExpr *sema_operate(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax, const AstExpr *ay,
+                    Span span) {
   bool ok = operand_ok(c, x);
   if (!operand_ok(c, y) || !ok)
-    return texpr_error(c, span);
+    return sema_texpr_error(c, span);
   SemaRule r;
-  if (!sema_binary(c->a, SEMA_KERNEL, op, num_of(c, x, ax), num_of(c, y, ay), &r)) {
-    TExpr *e = report_rule(c, &r, x->span);
+  if (!sema_binary(c->a, SEMA_KERNEL, op, sema_num_of(c, x, ax), sema_num_of(c, y, ay), &r)) {
+    TExpr *e = sema_report_rule(c, &r, x->span);
     Diag *d = c->sink->n ? c->sink->v[c->sink->n - 1] : NULL;
     if (d && d->code == r.code)
       diag_also(c->sink, d, y->span, NULL);
     return e;
   }
   TExpr *v[2] = {x, y};
-  return apply_rule(c, &r, v, 2, span);
+  return sema_apply_rule(c, &r, v, 2, span);
 }
 
 /* ---------------------------------------------------------------- lazy operators, choices */
 
-TExpr *check_lazy(Check *c, const AstExpr *e) {
+TExpr *sema_check_lazy(Check *c, const AstExpr *e) {
   TStmts body = {0}, *out = c->out;
   c->out = &body;
-  TExpr *v = check_expr(c, e);
+  TExpr *v = sema_check_expr(c, e);
   c->out = out;
-  if (!body.n || is_error(v))
+  if (!body.n || sema_is_error(v))
     return v;
-  TExpr *seq = texpr_new(c, TE_SEQ, v->type, e->span);
+  TExpr *seq = sema_texpr_new(c, TE_SEQ, v->type, e->span);
   seq->as.inlined.body = body;
   seq->as.inlined.value = v;
   return seq;
 }
 
 static bool want_bool(Check *c, const TExpr *e, const AstExpr *ast, const char *what) {
-  if (is_error(e))
+  if (sema_is_error(e))
     return false;
-  if (is_num(e) && e->type.dtype == DT_BOOL)
+  if (sema_is_num(e) && e->type.dtype == DT_BOOL)
     return true;
-  Diag *d =
-      diag_add(c->sink, E0201, e->span, "%s is a bool scalar, this is %s", what, describe(c, e));
-  const char *text = source_text(c, ast);
-  if (is_num(e) && text)
+  Diag *d = diag_add(c->sink, E0201, e->span, "%s is a bool scalar, this is %s", what,
+                     sema_describe(c, e));
+  const char *text = sema_source_text(c, ast);
+  if (sema_is_num(e) && text)
     diag_hint(c->sink, d, "write %s != 0", text);
-  else if (is_tile(e) && e->type.dtype == DT_BOOL)
+  else if (sema_is_tile(e) && e->type.dtype == DT_BOOL)
     diag_hint(c->sink, d, "any(…) or all(…) makes one of it; & | ~ and where work on tiles");
   return false;
 }
 
-bool known_bool(const TExpr *e, bool *v) {
+bool sema_known_bool(const TExpr *e, bool *v) {
   if (e->kind != TE_CONST || e->type.dtype != DT_BOOL)
     return false;
   *v = e->as.value.as.i != 0;
   return true;
 }
 
-TExpr *check_cond(Check *c, const AstExpr *e) {
-  TExpr *v = check_expr(c, e);
-  return want_bool(c, v, e, "a condition") ? v : texpr_error(c, e->span);
+TExpr *sema_check_cond(Check *c, const AstExpr *e) {
+  TExpr *v = sema_check_expr(c, e);
+  return want_bool(c, v, e, "a condition") ? v : sema_texpr_error(c, e->span);
 }
 
 static TExpr *logical(Check *c, const AstExpr *e) {
   bool is_or = e->as.binary.op == AST_OR, known;
   const char *what = is_or ? "an operand of `or`" : "an operand of `and`";
-  TExpr *x = check_expr(c, e->as.binary.x);
+  TExpr *x = sema_check_expr(c, e->as.binary.x);
   bool ok = want_bool(c, x, e->as.binary.x, what);
-  if (ok && known_bool(x, &known) && known == is_or)
-    return texpr_bool(c, known, e->span);
-  TExpr *y = check_lazy(c, e->as.binary.y);
+  if (ok && sema_known_bool(x, &known) && known == is_or)
+    return sema_texpr_bool(c, known, e->span);
+  TExpr *y = sema_check_lazy(c, e->as.binary.y);
   if (!want_bool(c, y, e->as.binary.y, what) || !ok)
-    return texpr_error(c, e->span);
-  if (is_const(x))
+    return sema_texpr_error(c, e->span);
+  if (sema_is_const(x))
     return y;
-  TExpr *r = texpr_new(c, is_or ? TE_OR : TE_AND, type_num(DT_BOOL, false), e->span);
+  TExpr *r = sema_texpr_new(c, is_or ? TE_OR : TE_AND, sema_type_num(DT_BOOL, false), e->span);
   r->arg = ARENA_ARRAY(c->a, TExpr *, 2);
   r->arg[0] = x;
   r->arg[1] = y;
@@ -253,39 +254,39 @@ static TExpr *logical(Check *c, const AstExpr *e) {
 static TExpr *in_seq(Check *c, const TStmts *body, TExpr *value) {
   if (!body || !body->n)
     return value;
-  TExpr *e = texpr_new(c, TE_SEQ, value->type, value->span);
+  TExpr *e = sema_texpr_new(c, TE_SEQ, value->type, value->span);
   e->as.inlined.body = *body;
   e->as.inlined.value = value;
   return e;
 }
 
 static bool same_kinds(Check *c, const TExpr *x, const TExpr *y, Span span) {
-  if (is_error(x) || is_error(y))
+  if (sema_is_error(x) || sema_is_error(y))
     return false;
-  if ((is_num(x) || is_tile(x)) && (is_num(y) || is_tile(y)))
+  if ((sema_is_num(x) || sema_is_tile(x)) && (sema_is_num(y) || sema_is_tile(y)))
     return true;
   diag_add(c->sink, E0213, span, "the two sides of a choice do not go together: %s and %s",
-           describe(c, x), describe(c, y));
+           sema_describe(c, x), sema_describe(c, y));
   return false;
 }
 
-TExpr *merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts *other_body,
-             TExpr *other, Span span) {
-  if (is_error(cond) || !same_kinds(c, then, other, span))
-    return texpr_error(c, span);
+TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts *other_body,
+                  TExpr *other, Span span) {
+  if (sema_is_error(cond) || !same_kinds(c, then, other, span))
+    return sema_texpr_error(c, span);
   SemaRule r;
-  if (!sema_meet(c->a, SEMA_KERNEL, num_of(c, then, NULL), num_of(c, other, NULL), &r))
-    return report_rule(c, &r, span);
+  if (!sema_meet(c->a, SEMA_KERNEL, sema_num_of(c, then, NULL), sema_num_of(c, other, NULL), &r))
+    return sema_report_rule(c, &r, span);
   SemaType t;
-  if (!broadcast(c, then, other, span, &t))
-    return texpr_error(c, span);
+  if (!sema_broadcast(c, then, other, span, &t))
+    return sema_texpr_error(c, span);
   t.dtype = r.dtype;
   t.untyped = r.untyped;
-  then = convert(c, then, r.dtype);
-  other = convert(c, other, r.dtype);
-  if (is_error(then) || is_error(other))
-    return texpr_error(c, span);
-  TExpr *e = texpr_new(c, TE_COND, t, span);
+  then = sema_convert(c, then, r.dtype);
+  other = sema_convert(c, other, r.dtype);
+  if (sema_is_error(then) || sema_is_error(other))
+    return sema_texpr_error(c, span);
+  TExpr *e = sema_texpr_new(c, TE_COND, t, span);
   e->arg = ARENA_ARRAY(c->a, TExpr *, 3);
   e->arg[0] = in_seq(c, then_body, then);
   e->arg[1] = cond;
@@ -295,15 +296,15 @@ TExpr *merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts *othe
 }
 
 static TExpr *choice(Check *c, const AstExpr *e) {
-  TExpr *cond = check_cond(c, e->as.cond.cond);
+  TExpr *cond = sema_check_cond(c, e->as.cond.cond);
   bool known;
-  if (known_bool(cond, &known))
-    return check_expr(c, known ? e->as.cond.then : e->as.cond.other);
-  if (is_error(cond))
+  if (sema_known_bool(cond, &known))
+    return sema_check_expr(c, known ? e->as.cond.then : e->as.cond.other);
+  if (sema_is_error(cond))
     return cond;
-  TExpr *then = check_lazy(c, e->as.cond.then);
-  TExpr *other = check_lazy(c, e->as.cond.other);
-  return merge(c, cond, NULL, then, NULL, other, e->span);
+  TExpr *then = sema_check_lazy(c, e->as.cond.then);
+  TExpr *other = sema_check_lazy(c, e->as.cond.other);
+  return sema_merge(c, cond, NULL, then, NULL, other, e->span);
 }
 
 /* ---------------------------------------------------------------- comparisons */
@@ -319,10 +320,10 @@ static bool equal_words(const TExpr *x, const TExpr *y) {
 static TExpr *compare_words(Check *c, AstOp op, const TExpr *x, const TExpr *y, Span span) {
   if (x->kind != y->kind || (op != AST_EQ && op != AST_NE)) {
     diag_add(c->sink, E0205, span, "`%s` does not compare %s with %s", ast_op_text(op),
-             describe(c, x), describe(c, y));
-    return texpr_error(c, span);
+             sema_describe(c, x), sema_describe(c, y));
+    return sema_texpr_error(c, span);
   }
-  return texpr_bool(c, equal_words(x, y) == (op == AST_EQ), span);
+  return sema_texpr_bool(c, equal_words(x, y) == (op == AST_EQ), span);
 }
 
 static bool is_word(const TExpr *e) {
@@ -331,18 +332,18 @@ static bool is_word(const TExpr *e) {
 
 static TExpr *compare_two(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax,
                           const AstExpr *ay, Span span) {
-  if (!is_error(x) && !is_error(y) && (is_word(x) || is_word(y)))
+  if (!sema_is_error(x) && !sema_is_error(y) && (is_word(x) || is_word(y)))
     return compare_words(c, op, x, y, span);
-  return binary(c, op, x, y, ax, ay, span);
+  return sema_operate(c, op, x, y, ax, ay, span);
 }
 
 static TExpr *both(Check *c, TExpr *x, TExpr *y, Span span) {
   bool known;
-  if (is_error(x) || is_error(y))
-    return texpr_error(c, span);
-  if (known_bool(x, &known))
+  if (sema_is_error(x) || sema_is_error(y))
+    return sema_texpr_error(c, span);
+  if (sema_known_bool(x, &known))
     return known ? y : x;
-  TExpr *e = texpr_new(c, TE_AND, type_num(DT_BOOL, false), span);
+  TExpr *e = sema_texpr_new(c, TE_AND, sema_type_num(DT_BOOL, false), span);
   e->arg = ARENA_ARRAY(c->a, TExpr *, 2);
   e->arg[0] = x;
   e->arg[1] = y;
@@ -353,16 +354,16 @@ static TExpr *both(Check *c, TExpr *x, TExpr *y, Span span) {
 static TExpr *compare(Check *c, const AstExpr *e) {
   AstExpr **x = e->as.compare.x;
   size_t n = e->as.compare.n;
-  TExpr *left = check_expr(c, x[0]), *result = NULL;
+  TExpr *left = sema_check_expr(c, x[0]), *result = NULL;
   for (size_t i = 0; i < n; i++) {
-    TExpr *right = check_expr(c, x[i + 1]);
-    if (n > 1 && (is_tile(left) || is_tile(right))) {
+    TExpr *right = sema_check_expr(c, x[i + 1]);
+    if (n > 1 && (sema_is_tile(left) || sema_is_tile(right))) {
       Diag *d = diag_add(c->sink, E0205, e->span, "comparisons of tiles do not chain");
       diag_hint(c->sink, d, "write (a < b) & (b < c)");
-      return texpr_error(c, e->span);
+      return sema_texpr_error(c, e->span);
     }
-    if (i + 1 < n && is_num(right) && !is_pure(right))
-      right = bind_value(c, "middle", right, x[i + 1]->span);
+    if (i + 1 < n && sema_is_num(right) && !sema_is_pure(right))
+      right = sema_bind_value(c, "middle", right, x[i + 1]->span);
     TExpr *r = compare_two(c, e->as.compare.ops[i], left, right, x[i], x[i + 1],
                            span_join(x[i]->span, x[i + 1]->span));
     result = result ? both(c, result, r, e->span) : r;
@@ -375,16 +376,16 @@ static TExpr *compare(Check *c, const AstExpr *e) {
 
 static TExpr *integer(Check *c, uint64_t v, Span span) {
   Scalar s = {.type = v > INT64_MAX ? DT_U64 : DT_I64, .as.u = v};
-  return texpr_const(c, s, true, span);
+  return sema_texpr_const(c, s, true, span);
 }
 
 static TExpr *name(Check *c, const AstExpr *e) {
   const char *text = e->as.name;
-  Sym *s = sym_find(c, text);
+  Sym *s = sema_sym_find(c, text);
   if (s && s->kind == SYM_VAR)
-    return texpr_var(c, s->var, false, e->span);
+    return sema_texpr_var(c, s->var, false, e->span);
   if (s && s->kind == SYM_POISON)
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   if (s) {
     TExpr *v = ARENA_NEW(c->a, TExpr);
     *v = *s->value;
@@ -393,34 +394,34 @@ static TExpr *name(Check *c, const AstExpr *e) {
   }
   DType t;
   if (dtype_parse(text, strlen(text), &t)) {
-    TExpr *v = texpr_new(c, TE_DTYPE, type_kind(TY_DTYPE), e->span);
+    TExpr *v = sema_texpr_new(c, TE_DTYPE, sema_type_kind(TY_DTYPE), e->span);
     v->type.dtype = t;
     return v;
   }
   if (strcmp(text, "sms") == 0 && c->tree) {
     if (!c->tree->sms) {
-      c->tree->sms = tvar_new(c, TV_SMS, text, DT_I64, e->span);
+      c->tree->sms = sema_tvar_new(c, TV_SMS, text, DT_I64, e->span);
       c->tree->sms->lo = 1;
     }
-    return texpr_var(c, c->tree->sms, true, e->span);
+    return sema_texpr_var(c, c->tree->sms, true, e->span);
   }
-  return unknown_name(c, text, e->span);
+  return sema_unknown_name(c, text, e->span);
 }
 
 static TExpr *string(Check *c, const AstExpr *e) {
-  TExpr *v = texpr_new(c, TE_STRING, type_kind(TY_STRING), e->span);
+  TExpr *v = sema_texpr_new(c, TE_STRING, sema_type_kind(TY_STRING), e->span);
   v->as.string.s = e->as.string.s;
   v->as.string.n = e->as.string.n;
   return v;
 }
 
 static TExpr *tuple(Check *c, const AstExpr *e) {
-  TExpr *v = texpr_new(c, TE_TUPLE, type_kind(TY_TUPLE), e->span);
+  TExpr *v = sema_texpr_new(c, TE_TUPLE, sema_type_kind(TY_TUPLE), e->span);
   v->arg = ARENA_ARRAY(c->a, TExpr *, e->as.list.n);
   v->nargs = (int)e->as.list.n;
   for (size_t i = 0; i < e->as.list.n; i++) {
-    v->arg[i] = check_expr(c, e->as.list.v[i]);
-    if (is_error(v->arg[i]))
+    v->arg[i] = sema_check_expr(c, e->as.list.v[i]);
+    if (sema_is_error(v->arg[i]))
       v->type.kind = TY_ERROR;
   }
   return v;
@@ -434,24 +435,24 @@ static bool least_int(const AstExpr *e) {
 
 static TExpr *unary(Check *c, const AstExpr *e) {
   if (least_int(e))
-    return texpr_int(c, INT64_MIN, e->span);
-  TExpr *x = check_expr(c, e->as.unary.x);
+    return sema_texpr_int(c, INT64_MIN, e->span);
+  TExpr *x = sema_check_expr(c, e->as.unary.x);
   if (!operand_ok(c, x))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   SemaRule r;
-  if (!sema_unary(c->a, SEMA_KERNEL, e->as.unary.op, num_of(c, x, e->as.unary.x), &r))
-    return report_rule(c, &r, e->span);
-  return apply_rule(c, &r, &x, 1, e->span);
+  if (!sema_unary(c->a, SEMA_KERNEL, e->as.unary.op, sema_num_of(c, x, e->as.unary.x), &r))
+    return sema_report_rule(c, &r, e->span);
+  return sema_apply_rule(c, &r, &x, 1, e->span);
 }
 
 static TExpr *operation(Check *c, const AstExpr *e) {
   if (e->as.binary.op == AST_AND || e->as.binary.op == AST_OR)
     return logical(c, e);
-  TExpr *x = check_expr(c, e->as.binary.x);
-  TExpr *y = check_expr(c, e->as.binary.y);
+  TExpr *x = sema_check_expr(c, e->as.binary.x);
+  TExpr *y = sema_check_expr(c, e->as.binary.y);
   if (e->as.binary.op == AST_MATMUL)
-    return check_product(c, x, y, e, e->as.binary.x, e->as.binary.y);
-  return binary(c, e->as.binary.op, x, y, e->as.binary.x, e->as.binary.y, e->span);
+    return sema_check_product(c, x, y, e, e->as.binary.x, e->as.binary.y);
+  return sema_operate(c, e->as.binary.op, x, y, e->as.binary.x, e->as.binary.y, e->span);
 }
 
 static TExpr *misplaced(Check *c, const AstExpr *e) {
@@ -461,7 +462,7 @@ static TExpr *misplaced(Check *c, const AstExpr *e) {
   if (e->kind != EXPR_ERROR)
     diag_add(c->sink, E0104, e->span, "%s has no place inside a kernel",
              what[e->kind] ? what[e->kind] : "this");
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 static TExpr *expression(Check *c, const AstExpr *e) {
@@ -469,9 +470,9 @@ static TExpr *expression(Check *c, const AstExpr *e) {
   case EXPR_INT:
     return integer(c, e->as.integer, e->span);
   case EXPR_FLOAT:
-    return texpr_const(c, (Scalar){.type = DT_F64, .as.f = e->as.number}, true, e->span);
+    return sema_texpr_const(c, (Scalar){.type = DT_F64, .as.f = e->as.number}, true, e->span);
   case EXPR_BOOL:
-    return texpr_bool(c, e->as.boolean, e->span);
+    return sema_texpr_bool(c, e->as.boolean, e->span);
   case EXPR_STRING:
     return string(c, e);
   case EXPR_NAME:
@@ -485,11 +486,11 @@ static TExpr *expression(Check *c, const AstExpr *e) {
   case EXPR_COND:
     return choice(c, e);
   case EXPR_CALL:
-    return check_call(c, e);
+    return sema_check_call(c, e);
   case EXPR_INDEX:
-    return check_index(c, e);
+    return sema_check_index(c, e);
   case EXPR_ATTR:
-    return check_attr(c, e);
+    return sema_check_attr(c, e);
   case EXPR_TUPLE:
     return tuple(c, e);
   default:
@@ -497,40 +498,40 @@ static TExpr *expression(Check *c, const AstExpr *e) {
   }
 }
 
-TExpr *check_expr(Check *c, const AstExpr *e) {
-  TExpr *r = enter(c, e->span) ? expression(c, e) : texpr_error(c, e->span);
-  leave(c);
+TExpr *sema_check_expr(Check *c, const AstExpr *e) {
+  TExpr *r = sema_enter(c, e->span) ? expression(c, e) : sema_texpr_error(c, e->span);
+  sema_leave(c);
   return r;
 }
 
 /* ---------------------------------------------------------------- what a place demands */
 
-TExpr *check_value(Check *c, const AstExpr *e) {
-  TExpr *v = check_expr(c, e);
-  return operand_ok(c, v) ? v : texpr_error(c, e->span);
+TExpr *sema_check_value(Check *c, const AstExpr *e) {
+  TExpr *v = sema_check_expr(c, e);
+  return operand_ok(c, v) ? v : sema_texpr_error(c, e->span);
 }
 
-TExpr *check_scalar(Check *c, const AstExpr *e, const char *what) {
-  TExpr *v = check_value(c, e);
-  if (!is_tile(v))
+TExpr *sema_check_scalar(Check *c, const AstExpr *e, const char *what) {
+  TExpr *v = sema_check_value(c, e);
+  if (!sema_is_tile(v))
     return v;
-  diag_add(c->sink, E0214, e->span, "%s is a scalar, this is %s", what, describe(c, v));
-  return texpr_error(c, e->span);
+  diag_add(c->sink, E0214, e->span, "%s is a scalar, this is %s", what, sema_describe(c, v));
+  return sema_texpr_error(c, e->span);
 }
 
-TExpr *check_int(Check *c, const AstExpr *e, const char *what) {
-  TExpr *v = check_scalar(c, e, what);
-  if (is_error(v))
+TExpr *sema_check_int(Check *c, const AstExpr *e, const char *what) {
+  TExpr *v = sema_check_scalar(c, e, what);
+  if (sema_is_error(v))
     return v;
   if (!dtype_is_int(v->type.dtype)) {
-    diag_add(c->sink, E0216, e->span, "%s is an integer, this is %s", what, describe(c, v));
-    return texpr_error(c, e->span);
+    diag_add(c->sink, E0216, e->span, "%s is an integer, this is %s", what, sema_describe(c, v));
+    return sema_texpr_error(c, e->span);
   }
-  return convert(c, v, DT_I64);
+  return sema_convert(c, v, DT_I64);
 }
 
 static bool not_constant(Check *c, const AstExpr *e, const TExpr *v, const char *what) {
-  if (is_error(v))
+  if (sema_is_error(v))
     return false;
   Diag *d = diag_add(c->sink, E0210, e->span, "%s must be known when the kernel is compiled", what);
   if (v->kind == TE_VAR && v->as.var->kind == TV_EXTENT)
@@ -539,14 +540,14 @@ static bool not_constant(Check *c, const AstExpr *e, const TExpr *v, const char 
   return false;
 }
 
-bool check_const_int(Check *c, const AstExpr *e, const char *what, int64_t *v) {
-  TExpr *x = check_int(c, e, what);
-  return is_const_int(x, v) || not_constant(c, e, x, what);
+bool sema_check_const_int(Check *c, const AstExpr *e, const char *what, int64_t *v) {
+  TExpr *x = sema_check_int(c, e, what);
+  return sema_is_const_int(x, v) || not_constant(c, e, x, what);
 }
 
-bool check_const_bool(Check *c, const AstExpr *e, const char *what, bool *v) {
-  TExpr *x = check_expr(c, e);
+bool sema_check_const_bool(Check *c, const AstExpr *e, const char *what, bool *v) {
+  TExpr *x = sema_check_expr(c, e);
   if (!want_bool(c, x, e, what))
     return false;
-  return known_bool(x, v) || not_constant(c, e, x, what);
+  return sema_known_bool(x, v) || not_constant(c, e, x, what);
 }

@@ -73,10 +73,10 @@ static bool check_args(Check *c, Call *call) {
   bool ok = true;
   for (size_t i = 0; i < call->fn->params.n; i++) {
     const AstDecl *p = &call->fn->params.v[i];
-    TExpr *x = p->type ? check_value(c, call->source[i]) : check_expr(c, call->source[i]);
+    TExpr *x = p->type ? sema_check_value(c, call->source[i]) : sema_check_expr(c, call->source[i]);
     call->arg[i] = x;
-    ok = ok && !is_error(x);
-    call->apply = call->apply || (scalar_param(p) && is_tile(x));
+    ok = ok && !sema_is_error(x);
+    call->apply = call->apply || (scalar_param(p) && sema_is_tile(x));
   }
   return ok;
 }
@@ -92,29 +92,29 @@ static size_t size_of(const TExpr *e, size_t limit) {
 
 /* What may stand wherever the parameter stands: nothing is computed anew that costs much. */
 static bool may_alias(const TExpr *x) {
-  if (is_num(x))
+  if (sema_is_num(x))
     return x->kind == TE_CONST || x->kind == TE_VAR;
-  return is_pure(x) && size_of(x, ALIAS_MAX + 1) <= ALIAS_MAX;
+  return sema_is_pure(x) && size_of(x, ALIAS_MAX + 1) <= ALIAS_MAX;
 }
 
 /* Extents written as names are bound to the tile's. */
 static bool bind_extents(Check *c, const AstDecl *p, const TExpr *x) {
   if ((int)p->type->nextents != x->type.rank) {
     diag_add(c->sink, E0228, x->span, "%s has %zu axes, the argument is %s", p->name.text,
-             p->type->nextents, describe(c, x));
+             p->type->nextents, sema_describe(c, x));
     return false;
   }
   for (size_t i = 0; i < p->type->nextents; i++) {
     const AstExtent *a = &p->type->extents[i];
     int64_t v;
-    if (a->value->kind == EXPR_NAME && !sym_find(c, a->value->as.name)) {
+    if (a->value->kind == EXPR_NAME && !sema_sym_find(c, a->value->as.name)) {
       AstName n = {.text = a->value->as.name, .span = a->value->span};
-      sym_value(c, n, texpr_int(c, x->type.extent[i], a->span), "an extent");
-    } else if (!check_const_int(c, a->value, "an extent", &v)) {
+      sema_sym_value(c, n, sema_texpr_int(c, x->type.extent[i], a->span), "an extent");
+    } else if (!sema_check_const_int(c, a->value, "an extent", &v)) {
       return false;
     } else if (v != x->type.extent[i]) {
       diag_add(c->sink, E0228, x->span, "axis %zu of %s has the extent %lld, the argument is %s", i,
-               p->name.text, (long long)v, describe(c, x));
+               p->name.text, (long long)v, sema_describe(c, x));
       return false;
     }
   }
@@ -124,27 +124,28 @@ static bool bind_extents(Check *c, const AstDecl *p, const TExpr *x) {
 static TExpr *whole_param(Check *c, const AstDecl *p, TExpr *x) {
   DType t;
   if (p->type) {
-    if (!check_dtype(c, p->type, &t) || (p->type->has_extents && !bind_extents(c, p, x)))
-      return texpr_error(c, x->span);
-    x = convert(c, x, t);
+    if (!sema_check_dtype(c, p->type, &t) || (p->type->has_extents && !bind_extents(c, p, x)))
+      return sema_texpr_error(c, x->span);
+    x = sema_convert(c, x, t);
   }
-  if (!is_num(x) && !is_tile(x))
+  if (!sema_is_num(x) && !sema_is_tile(x))
     return x; /* global tensors, dtypes, strings: names for them */
-  return may_alias(x) ? x : bind_value(c, p->name.text, x, x->span);
+  return may_alias(x) ? x : sema_bind_value(c, p->name.text, x, x->span);
 }
 
 /* An element of the argument, as a scalar of the body. */
 static TVar *element_param(Check *c, const AstDecl *p, TExpr **x) {
   DType t = (*x)->type.dtype;
-  if (p->type && !check_dtype(c, p->type, &t))
+  if (p->type && !sema_check_dtype(c, p->type, &t))
     return NULL;
-  if (!is_num(*x) && !is_tile(*x))
+  if (!sema_is_num(*x) && !sema_is_tile(*x))
     return NULL;
   bool untyped = !p->type && (*x)->type.untyped;
-  *x = convert(c, *x, t);
-  TVar *v = tvar_new(c, TV_LET, p->name.text, t, p->span);
-  sym_value(c, p->name, is_error(*x) ? *x : texpr_var(c, v, untyped, p->span), "a parameter");
-  return is_error(*x) ? NULL : v;
+  *x = sema_convert(c, *x, t);
+  TVar *v = sema_tvar_new(c, TV_LET, p->name.text, t, p->span);
+  sema_sym_value(c, p->name, sema_is_error(*x) ? *x : sema_texpr_var(c, v, untyped, p->span),
+                 "a parameter");
+  return sema_is_error(*x) ? NULL : v;
 }
 
 /* ---------------------------------------------------------------- bodies */
@@ -193,9 +194,9 @@ static TExpr *resume(Check *c, Rest *rest) {
 
 static TExpr *run_arm(Check *c, const AstBlock *b, Rest *rest) {
   Block scope;
-  block_push(c, &scope);
+  sema_block_push(c, &scope);
   TExpr *v = run(c, b, 0, rest);
-  block_pop(c);
+  sema_block_pop(c);
   return v;
 }
 
@@ -203,29 +204,29 @@ static TExpr *run_arm(Check *c, const AstBlock *b, Rest *rest) {
 static TExpr *component(Check *c, TExpr *cond, TStmt *branch, TExpr *then, TExpr *other,
                         Span span) {
   TStmts *out = c->out;
-  TExpr *m = merge(c, cond, NULL, then, NULL, other, span);
-  if (is_error(m))
+  TExpr *m = sema_merge(c, cond, NULL, then, NULL, other, span);
+  if (sema_is_error(m))
     return m;
   TExpr *r;
-  if (is_tile(m)) {
-    TBuf *b = tbuf_new(c, TB_FRAGMENT, "result", &m->type, span);
-    tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
-    r = texpr_whole(c, b, span);
+  if (sema_is_tile(m)) {
+    TBuf *b = sema_tbuf_new(c, TB_FRAGMENT, "result", &m->type, span);
+    sema_tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
+    r = sema_texpr_whole(c, b, span);
   } else {
-    TVar *v = tvar_new(c, TV_VAR, "result", m->type.dtype, span);
-    TStmt *s = tstmt_new(c, TS_LET, span);
+    TVar *v = sema_tvar_new(c, TV_VAR, "result", m->type.dtype, span);
+    TStmt *s = sema_tstmt_new(c, TS_LET, span);
     s->as.let.var = v;
     s->as.let.value =
-        texpr_const(c, scalar_convert((Scalar){.type = DT_I64}, v->type), false, span);
-    r = texpr_var(c, v, m->type.untyped, span);
+        sema_texpr_const(c, scalar_convert((Scalar){.type = DT_I64}, v->type), false, span);
+    r = sema_texpr_var(c, v, m->type.untyped, span);
   }
   for (int side = 0; side < 2; side++) {
     c->out = side ? &branch->as.branch.other : &branch->as.branch.then;
-    TExpr *value = convert(c, side ? other : then, m->type.dtype);
-    if (is_tile(m)) {
-      assign_region(c, &r->as.region, value, span);
+    TExpr *value = sema_convert(c, side ? other : then, m->type.dtype);
+    if (sema_is_tile(m)) {
+      sema_assign_region(c, &r->as.region, value, span);
     } else {
-      TStmt *s = tstmt_new(c, TS_SET, span);
+      TStmt *s = sema_tstmt_new(c, TS_SET, span);
       s->as.let.var = r->as.var;
       s->as.let.value = value;
     }
@@ -239,19 +240,19 @@ static TExpr *merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmt
   if (then->nargs != other->nargs) {
     diag_add(c->sink, E0229, span, "this fn returns %d values on one way and %d on another",
              then->nargs, other->nargs);
-    return texpr_error(c, span);
+    return sema_texpr_error(c, span);
   }
   TStmt *branch = ARENA_NEW(c->a, TStmt);
   *branch = (TStmt){.kind = TS_IF, .span = span};
   branch->as.branch.cond = cond;
   branch->as.branch.then = *tb;
   branch->as.branch.other = *ob;
-  TExpr *r = texpr_new(c, TE_TUPLE, type_kind(TY_TUPLE), span);
+  TExpr *r = sema_texpr_new(c, TE_TUPLE, sema_type_kind(TY_TUPLE), span);
   r->nargs = then->nargs;
   r->arg = ARENA_ARRAY(c->a, TExpr *, r->nargs);
   for (int i = 0; i < r->nargs; i++) {
     r->arg[i] = component(c, cond, branch, then->arg[i], other->arg[i], span);
-    if (is_error(r->arg[i]))
+    if (sema_is_error(r->arg[i]))
       return r->arg[i];
   }
   VEC_PUSH(c->a, c->out, branch);
@@ -260,18 +261,18 @@ static TExpr *merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmt
 
 static TExpr *no_value(Check *c, Span span) {
   diag_add(c->sink, E0106, span, "not every way through this fn returns a value");
-  return texpr_error(c, span);
+  return sema_texpr_error(c, span);
 }
 
 static TExpr *branch(Check *c, const AstStmt *s, size_t k, Rest *rest) {
   if (k == s->as.branch.n)
     return s->as.branch.has_other ? run_arm(c, &s->as.branch.other, rest) : resume(c, rest);
   const AstArm *arm = &s->as.branch.arms[k];
-  TExpr *cond = check_cond(c, arm->cond);
+  TExpr *cond = sema_check_cond(c, arm->cond);
   bool known;
-  if (is_error(cond))
+  if (sema_is_error(cond))
     return cond;
-  if (known_bool(cond, &known))
+  if (sema_known_bool(cond, &known))
     return known ? run_arm(c, &arm->body, rest) : branch(c, s, k + 1, rest);
   TStmts tb = {0}, ob = {0}, *out = c->out;
   c->out = &tb;
@@ -283,7 +284,7 @@ static TExpr *branch(Check *c, const AstStmt *s, size_t k, Rest *rest) {
     return no_value(c, s->span);
   if (then->kind == TE_TUPLE && other->kind == TE_TUPLE)
     return merge_tuples(c, cond, &tb, then, &ob, other, s->span);
-  return merge(c, cond, &tb, then, &ob, other, s->span);
+  return sema_merge(c, cond, &tb, then, &ob, other, s->span);
 }
 
 static bool in_fn(Check *c, const AstStmt *s) {
@@ -304,28 +305,28 @@ static bool in_fn(Check *c, const AstStmt *s) {
 }
 
 static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up) {
-  if (!enter(c, b->span)) {
-    leave(c);
-    return texpr_error(c, b->span);
+  if (!sema_enter(c, b->span)) {
+    sema_leave(c);
+    return sema_texpr_error(c, b->span);
   }
   TExpr *v = NULL;
   for (; i < b->n && !v; i++) {
     const AstStmt *s = b->v[i];
     Rest rest = {.block = b, .i = i + 1, .scope = c->block, .up = up};
     if (s->kind == STMT_RETURN)
-      v = s->as.result ? check_expr(c, s->as.result) : no_value(c, s->span);
+      v = s->as.result ? sema_check_expr(c, s->as.result) : no_value(c, s->span);
     else if (s->kind == STMT_IF && returns(s))
       v = branch(c, s, 0, &rest);
     else if (in_fn(c, s))
-      check_stmt(c, s);
+      sema_check_stmt(c, s);
     else
-      v = texpr_error(c, s->span);
+      v = sema_texpr_error(c, s->span);
     if (!v && s->kind == STMT_IF && returns(s))
       break; /* the branch went on with the rest */
   }
   if (!v && i == b->n)
     v = resume(c, up);
-  leave(c);
+  sema_leave(c);
   return v;
 }
 
@@ -333,13 +334,13 @@ static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up) {
 
 static TExpr *typed_result(Check *c, TExpr *v, const AstType *t) {
   DType d;
-  if (!t || is_error(v))
+  if (!t || sema_is_error(v))
     return v;
   if (!t->nparts)
-    return check_dtype(c, t, &d) ? convert(c, v, d) : texpr_error(c, v->span);
+    return sema_check_dtype(c, t, &d) ? sema_convert(c, v, d) : sema_texpr_error(c, v->span);
   if (v->kind != TE_TUPLE || (size_t)v->nargs != t->nparts) {
     diag_add(c->sink, E0229, v->span, "this fn says that it returns %zu values", t->nparts);
-    return texpr_error(c, v->span);
+    return sema_texpr_error(c, v->span);
   }
   for (int i = 0; i < v->nargs; i++)
     v->arg[i] = typed_result(c, v->arg[i], t->parts[i]);
@@ -351,7 +352,7 @@ static TExpr *result(Check *c, const Call *call) {
   if (!v)
     v = no_value(c, call->ast->span);
   v = typed_result(c, v, call->fn->result);
-  if (v->kind == TE_TUPLE || is_error(v))
+  if (v->kind == TE_TUPLE || sema_is_error(v))
     return v;
   TExpr *r = ARENA_NEW(c->a, TExpr); /* the call's place is what messages show */
   *r = *v;
@@ -360,10 +361,10 @@ static TExpr *result(Check *c, const Call *call) {
 }
 
 static TExpr *apply_value(Check *c, const Call *call, const TExpr *proto, TExpr *value) {
-  if (is_error(value) || !is_num(value)) {
-    if (!is_error(value))
+  if (sema_is_error(value) || !sema_is_num(value)) {
+    if (!sema_is_error(value))
       diag_add(c->sink, E0106, call->ast->span, "a fn called element by element returns scalars");
-    return texpr_error(c, call->ast->span);
+    return sema_texpr_error(c, call->ast->span);
   }
   TExpr *e = ARENA_NEW(c->a, TExpr);
   *e = *proto;
@@ -375,19 +376,20 @@ static TExpr *apply_value(Check *c, const Call *call, const TExpr *proto, TExpr 
 
 static TExpr *call_elements(Check *c, Call *call) {
   size_t n = call->fn->params.n;
-  TExpr *proto = texpr_new(c, TE_APPLY, type_kind(TY_NUM), call->ast->span);
+  TExpr *proto = sema_texpr_new(c, TE_APPLY, sema_type_kind(TY_NUM), call->ast->span);
   proto->arg = ARENA_ARRAY(c->a, TExpr *, n);
   proto->as.inlined.params = ARENA_ARRAY(c->a, TVar *, n);
   for (size_t i = 0; i < n; i++) {
     const AstDecl *p = &call->fn->params.v[i];
-    if (is_const(call->arg[i]) || (!is_num(call->arg[i]) && !is_tile(call->arg[i]))) {
-      sym_value(c, p->name, whole_param(c, p, call->arg[i]), "a parameter");
+    if (sema_is_const(call->arg[i]) ||
+        (!sema_is_num(call->arg[i]) && !sema_is_tile(call->arg[i]))) {
+      sema_sym_value(c, p->name, whole_param(c, p, call->arg[i]), "a parameter");
       continue;
     }
     TVar *v = element_param(c, p, &call->arg[i]);
     SemaType both = call->arg[i]->type;
-    if (!v || (proto->nargs && !broadcast(c, proto, call->arg[i], call->ast->span, &both)))
-      return texpr_error(c, call->ast->span);
+    if (!v || (proto->nargs && !sema_broadcast(c, proto, call->arg[i], call->ast->span, &both)))
+      return sema_texpr_error(c, call->ast->span);
     proto->type = both;
     proto->arg[proto->nargs] = call->arg[i];
     proto->as.inlined.params[proto->nargs++] = v;
@@ -406,7 +408,7 @@ static TExpr *call_elements(Check *c, Call *call) {
 static TExpr *call_whole(Check *c, Call *call) {
   for (size_t i = 0; i < call->fn->params.n; i++) {
     const AstDecl *p = &call->fn->params.v[i];
-    sym_value(c, p->name, whole_param(c, p, call->arg[i]), "a parameter");
+    sema_sym_value(c, p->name, whole_param(c, p, call->arg[i]), "a parameter");
   }
   return result(c, call);
 }
@@ -421,7 +423,7 @@ static bool calls_itself(Check *c, const AstFn *fn, Span span) {
   return false;
 }
 
-TExpr *check_fn_call(Check *c, const AstExpr *e, const char *module, const char *name) {
+TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const char *name) {
   if (!c->scope || !c->scope->find)
     return NULL;
   SemaFn f = c->scope->find(c->scope->ctx, module, name);
@@ -429,15 +431,15 @@ TExpr *check_fn_call(Check *c, const AstExpr *e, const char *module, const char 
     return NULL;
   Call call = {.ast = e, .fn = f.ast};
   if (calls_itself(c, f.ast, e->span) || !place_args(c, &call) || !check_args(c, &call))
-    return texpr_error(c, e->span);
-  if (call.apply && !tile_allowed(c, e->span, "a fn of a tile"))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
+  if (call.apply && !sema_tile_allowed(c, e->span, "a fn of a tile"))
+    return sema_texpr_error(c, e->span);
   Block *outer = c->block, scope;
   const SemaScope *from = c->scope;
   FnCall frame = {.fn = f.ast, .up = c->fn, .apply = call.apply || (c->fn && c->fn->apply)};
   int loops = c->loops;
   c->block = NULL;
-  block_push(c, &scope);
+  sema_block_push(c, &scope);
   c->scope = f.scope ? f.scope : from;
   c->fn = &frame;
   TExpr *v = call.apply ? call_elements(c, &call) : call_whole(c, &call);

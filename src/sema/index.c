@@ -17,14 +17,14 @@ typedef struct Subject { /* what is indexed */
 } Subject;
 
 static const char *subject_name(Check *c, const Subject *s) {
-  const char *text = s->buf ? s->buf->name : span_text(c, s->base->span);
+  const char *text = s->buf ? s->buf->name : sema_span_text(c, s->base->span);
   return text ? text : "this";
 }
 
 static int64_t extent_of(const Subject *s, int axis) {
   if (s->global) {
     int64_t v;
-    return is_const_int(s->buf->shape[axis], &v) ? v : -1;
+    return sema_is_const_int(s->buf->shape[axis], &v) ? v : -1;
   }
   return s->base->type.extent[axis];
 }
@@ -41,9 +41,9 @@ static bool outside(Check *c, const Subject *s, int axis, int64_t at, Span span)
 }
 
 static bool single(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
-  TExpr *i = check_int(c, a->start, "an index");
+  TExpr *i = sema_check_int(c, a->start, "an index");
   int64_t at;
-  if (is_error(i) || (is_const_int(i, &at) && outside(c, s, axis, at, a->span)))
+  if (sema_is_error(i) || (sema_is_const_int(i, &at) && outside(c, s, axis, at, a->span)))
     return false;
   *out = (TAxis){.origin = i, .extent = 1, .step = 1};
   return true;
@@ -53,7 +53,7 @@ static bool step_of(Check *c, const AstAxis *a, int64_t *step) {
   *step = 1;
   if (!a->step)
     return true;
-  if (!check_const_int(c, a->step, "the step of a slice", step))
+  if (!sema_check_const_int(c, a->step, "the step of a slice", step))
     return false;
   if (*step > 0)
     return true;
@@ -79,7 +79,7 @@ static bool open_stop(Check *c, const Subject *s, int axis, const AstAxis *a, TE
   }
   Diag *d = diag_add(c->sink, E0217, a->span,
                      "the extent of a slice of a tile must be known when the kernel is compiled");
-  const char *start = a->start ? span_text(c, a->start->span) : "0";
+  const char *start = a->start ? sema_span_text(c, a->start->span) : "0";
   diag_hint(c->sink, d, "write the extent itself: %s:+n", start ? start : "start");
   return false;
 }
@@ -93,7 +93,7 @@ static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TA
   }
   if (s->global || n < 0)
     return true;
-  if (out->extent && is_const_int(out->origin, &from) &&
+  if (out->extent && sema_is_const_int(out->origin, &from) &&
       (from < 0 || from + (out->extent - 1) * out->step >= n)) {
     diag_add(c->sink, E0218, a->span,
              "the slice from %lld with extent %lld leaves axis %d of %s, "
@@ -111,7 +111,7 @@ static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TA
 }
 
 static bool width(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
-  if (!check_const_int(c, a->stop, "the extent of a slice", &out->extent))
+  if (!sema_check_const_int(c, a->stop, "the extent of a slice", &out->extent))
     return false;
   out->extent = steps_in(out->extent, out->step);
   return check_fit(c, s, axis, a, out);
@@ -124,7 +124,7 @@ static bool to_the_end(Check *c, const Subject *s, int axis, const AstAxis *a, T
     out->extent = 0;
     return true;
   }
-  if (!is_const_int(out->origin, &from))
+  if (!sema_is_const_int(out->origin, &from))
     return open_stop(c, s, axis, a, NULL, out);
   out->extent = steps_in(n - from, out->step);
   return check_fit(c, s, axis, a, out);
@@ -132,21 +132,21 @@ static bool to_the_end(Check *c, const Subject *s, int axis, const AstAxis *a, T
 
 static bool slice(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   *out = (TAxis){.keep = true, .step = 1};
-  out->origin =
-      a->start ? check_int(c, a->start, "the start of a slice") : texpr_i64(c, 0, a->span);
-  if (!step_of(c, a, &out->step) || is_error(out->origin))
+  out->origin = a->start ? sema_check_int(c, a->start, "the start of a slice")
+                         : sema_texpr_i64(c, 0, a->span);
+  if (!step_of(c, a, &out->step) || sema_is_error(out->origin))
     return false;
   if (a->kind == AXIS_WIDTH)
     return width(c, s, axis, a, out);
   if (!a->stop)
     return to_the_end(c, s, axis, a, out);
-  TExpr *stop = check_int(c, a->stop, "the stop of a slice");
-  if (is_error(stop))
+  TExpr *stop = sema_check_int(c, a->stop, "the stop of a slice");
+  if (sema_is_error(stop))
     return false;
   int64_t length;
-  if (!texpr_difference(stop, out->origin, &length))
+  if (!sema_texpr_difference(stop, out->origin, &length))
     return open_stop(c, s, axis, a, stop, out);
-  if (length < 0 && is_const(stop) && extent_of(s, axis) >= 0) {
+  if (length < 0 && sema_is_const(stop) && extent_of(s, axis) >= 0) {
     diag_add(c->sink, E0217, a->span, "this slice stops before it starts");
     return false;
   }
@@ -212,7 +212,7 @@ static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
   for (; axis < s->rank; axis++) {
     int64_t n = s->global ? 0 : extent_of(s, axis);
     out->axis[axis] =
-        (TAxis){.origin = texpr_i64(c, 0, e->span), .extent = n, .step = 1, .keep = true};
+        (TAxis){.origin = sema_texpr_i64(c, 0, e->span), .extent = n, .step = 1, .keep = true};
   }
   return ok;
 }
@@ -226,7 +226,7 @@ static Subject subject(TExpr *base) {
     for (int i = 0; i < r->buf->rank; i++) {
       int64_t o;
       whole = whole && r->axis[i].keep && r->axis[i].step == 1 && !r->axis[i].stop &&
-              is_const_int(r->axis[i].origin, &o) && o == 0 &&
+              sema_is_const_int(r->axis[i].origin, &o) && o == 0 &&
               r->axis[i].extent == r->buf->extent[i];
     }
     s.buf = whole ? r->buf : NULL;
@@ -253,13 +253,14 @@ static TExpr *with_new_axes(Check *c, const Axes *x, TExpr *e, Span span) {
   t.rank = x->rank;
   for (int i = 0; i < x->rank; i++)
     t.extent[i] = x->new_axis[i] ? 1 : e->type.extent[from++];
-  TExpr *r = texpr_wrap1(c, TE_NEWAXIS, t, e, span);
+  TExpr *r = sema_texpr_wrap1(c, TE_NEWAXIS, t, e, span);
   memcpy(r->as.new_axis, x->new_axis, sizeof x->new_axis);
   return r;
 }
 
 static TExpr *element(Check *c, const Subject *s, const Axes *x, Span span) {
-  TExpr *e = texpr_new(c, s->buf ? TE_ELEM : TE_SLICE, type_num(s->base->type.dtype, false), span);
+  TExpr *e = sema_texpr_new(c, s->buf ? TE_ELEM : TE_SLICE,
+                            sema_type_num(s->base->type.dtype, false), span);
   if (!s->buf) {
     e->arg = ARENA_NEW(c->a, TExpr *);
     e->arg[0] = s->base;
@@ -275,7 +276,7 @@ static TExpr *element(Check *c, const Subject *s, const Axes *x, Span span) {
 static TExpr *value_slice(Check *c, const Subject *s, const Axes *x, Span span) {
   SemaType t = s->base->type;
   shape_of(x->axis, s->rank, &t);
-  TExpr *e = texpr_wrap1(c, TE_SLICE, t, s->base, span);
+  TExpr *e = sema_texpr_wrap1(c, TE_SLICE, t, s->base, span);
   memcpy(e->as.region.axis, x->axis, sizeof x->axis);
   return e;
 }
@@ -283,7 +284,7 @@ static TExpr *value_slice(Check *c, const Subject *s, const Axes *x, Span span) 
 static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
   SemaType t = s->base->type;
   shape_of(x->axis, s->rank, &t);
-  TExpr *e = texpr_new(c, TE_REGION, t, span);
+  TExpr *e = sema_texpr_new(c, TE_REGION, t, span);
   e->as.region.buf = (TBuf *)(uintptr_t)s->buf;
   memcpy(e->as.region.axis, x->axis, sizeof x->axis);
   return e;
@@ -292,9 +293,10 @@ static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
 static bool indexable(Check *c, const TExpr *base, const AstExpr *e) {
   if (base->type.kind == TY_TILE || base->type.kind == TY_GLOBAL)
     return true;
-  if (is_error(base))
+  if (sema_is_error(base))
     return false;
-  diag_add(c->sink, E0214, e->as.index.base->span, "%s has no axes to index", describe(c, base));
+  diag_add(c->sink, E0214, e->as.index.base->span, "%s has no axes to index",
+           sema_describe(c, base));
   return false;
 }
 
@@ -303,7 +305,7 @@ static TExpr *untransposed(Check *c, TExpr *base) {
   TExpr *e = ARENA_NEW(c->a, TExpr);
   *e = *base;
   e->as.region.trans = false;
-  region_shape(&e->as.region, &e->type);
+  sema_region_shape(&e->as.region, &e->type);
   return e;
 }
 
@@ -337,39 +339,39 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
                 r->as.region.axis[r->as.region.buf->rank - 2].keep;
     if (r->kind == TE_ELEM)
       r->as.region.trans = true; /* should copy take it for an origin */
-    return both ? transpose(c, r, e->span) : r;
+    return both ? sema_transpose(c, r, e->span) : r;
   }
   Subject s = subject(base);
   Axes x;
   if (!read_axes(c, e, &s, &x))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   if (x.given == x.nsingle && x.given == s.rank && !x.nnew)
     return element(c, &s, &x, e->span);
   TExpr *r = s.buf ? region(c, &s, &x, e->span) : value_slice(c, &s, &x, e->span);
   return with_new_axes(c, &x, r, e->span);
 }
 
-TExpr *check_index(Check *c, const AstExpr *e) {
-  TExpr *base = check_expr(c, e->as.index.base);
+TExpr *sema_check_index(Check *c, const AstExpr *e) {
+  TExpr *base = sema_check_expr(c, e->as.index.base);
   if (!indexable(c, base, e))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   return index_base(c, e, base);
 }
 
 /* ---------------------------------------------------------------- .T */
 
-TExpr *transpose(Check *c, TExpr *x, Span span) {
+TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
   SemaType t = x->type;
   int64_t last = t.extent[t.rank - 1];
   t.extent[t.rank - 1] = t.extent[t.rank - 2];
   t.extent[t.rank - 2] = last;
   if (x->kind == TE_REGION) {
-    TExpr *e = texpr_new(c, TE_REGION, t, span);
+    TExpr *e = sema_texpr_new(c, TE_REGION, t, span);
     e->as.region = x->as.region;
     e->as.region.trans = !x->as.region.trans;
     return e;
   }
-  TExpr *e = texpr_wrap1(c, TE_PERMUTE, t, x, span);
+  TExpr *e = sema_texpr_wrap1(c, TE_PERMUTE, t, x, span);
   for (int i = 0; i < t.rank; i++)
     e->as.perm[i] = i;
   e->as.perm[t.rank - 1] = t.rank - 2;
@@ -377,23 +379,23 @@ TExpr *transpose(Check *c, TExpr *x, Span span) {
   return e;
 }
 
-TExpr *check_attr(Check *c, const AstExpr *e) {
-  TExpr *x = check_expr(c, e->as.attr.base);
-  if (is_error(x))
+TExpr *sema_check_attr(Check *c, const AstExpr *e) {
+  TExpr *x = sema_check_expr(c, e->as.attr.base);
+  if (sema_is_error(x))
     return x;
   const char *attr = e->as.attr.name.text;
   if (strcmp(attr, "T") != 0) {
     Diag *d = diag_add(c->sink, E0108, e->as.attr.name.span, "a kernel's values have no .%s", attr);
     diag_hint(c->sink, d, "tiles have .T; f32(x) converts");
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  if ((is_tile(x) || x->type.kind == TY_GLOBAL) && x->type.rank >= 2)
-    return transpose(c, x, e->span);
-  Diag *d =
-      diag_add(c->sink, E0214, e->span, ".T swaps the last two axes, this is %s", describe(c, x));
-  if (is_tile(x))
+  if ((sema_is_tile(x) || x->type.kind == TY_GLOBAL) && x->type.rank >= 2)
+    return sema_transpose(c, x, e->span);
+  Diag *d = diag_add(c->sink, E0214, e->span, ".T swaps the last two axes, this is %s",
+                     sema_describe(c, x));
+  if (sema_is_tile(x))
     diag_hint(c->sink, d, "[:, None] makes a column of it");
-  return texpr_error(c, e->span);
+  return sema_texpr_error(c, e->span);
 }
 
 /* ---------------------------------------------------------------- places and sides of copy */
@@ -418,28 +420,28 @@ static bool writable(Check *c, const TExpr *e, const AstExpr *ast) {
   return true;
 }
 
-TExpr *check_place(Check *c, const AstExpr *e) {
-  TExpr *x = check_expr(c, e);
-  if (is_error(x))
+TExpr *sema_check_place(Check *c, const AstExpr *e) {
+  TExpr *x = sema_check_expr(c, e);
+  if (sema_is_error(x))
     return x;
   if (c->fn && (x->kind == TE_REGION || x->kind == TE_ELEM)) {
     diag_add(c->sink, E0106, e->span, "a fn that a kernel calls is pure: it cannot write %s",
              x->as.region.buf->name);
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
-  return writable(c, x, e) ? x : texpr_error(c, e->span);
+  return writable(c, x, e) ? x : sema_texpr_error(c, e->span);
 }
 
 /* A[i, j] of a global tensor is an origin here, not an element. */
-TExpr *check_side(Check *c, const AstExpr *e, bool *origin) {
-  TExpr *x = check_expr(c, e);
+TExpr *sema_check_side(Check *c, const AstExpr *e, bool *origin) {
+  TExpr *x = sema_check_expr(c, e);
   *origin = false;
-  if (is_error(x))
+  if (sema_is_error(x))
     return x;
   if (x->kind == TE_ELEM && x->as.region.buf->space == TB_GLOBAL) {
     *origin = true;
     x->kind = TE_REGION;
-    x->type = type_tile(x->type.dtype, 0, x->type.extent);
+    x->type = sema_type_tile(x->type.dtype, 0, x->type.extent);
     x->type.kind = TY_GLOBAL;
     return x;
   }

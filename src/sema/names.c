@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-void block_push(Check *c, Block *b) {
+void sema_block_push(Check *c, Block *b) {
   memset(b, 0, sizeof *b);
   b->up = c->block;
   c->block = b;
 }
 
-void block_pop(Check *c) {
+void sema_block_pop(Check *c) {
   c->block = c->block->up;
 }
 
@@ -25,7 +25,7 @@ static Sym *find_in(const Block *b, const char *name) {
   return NULL;
 }
 
-Sym *sym_find(Check *c, const char *name) {
+Sym *sema_sym_find(Check *c, const char *name) {
   for (Block *b = c->block; b; b = b->up) {
     Sym *s = find_in(b, name);
     if (s)
@@ -34,7 +34,7 @@ Sym *sym_find(Check *c, const char *name) {
   return NULL;
 }
 
-Sym *sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
+Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
   Sym *old = find_in(c->block, name.text);
   if (old) {
     Diag *d = diag_add(c->sink, E0102, name.span, "%s is declared twice in this block", name.text);
@@ -47,8 +47,8 @@ Sym *sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
   return &c->block->syms.v[c->block->syms.n - 1];
 }
 
-void sym_value(Check *c, AstName name, TExpr *value, const char *what) {
-  Sym *s = sym_declare(c, name, is_error(value) ? SYM_POISON : SYM_VALUE, what);
+void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what) {
+  Sym *s = sema_sym_declare(c, name, sema_is_error(value) ? SYM_POISON : SYM_VALUE, what);
   s->value = value;
 }
 
@@ -79,7 +79,7 @@ static void visible_names(Check *c, NameList *out) {
     VEC_PUSH(c->a, out, dtype_name((DType)t));
 }
 
-TExpr *unknown_name(Check *c, const char *name, Span span) {
+TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
   NameList list = {0};
   visible_names(c, &list);
   const char *near = names_closest(name, list.v, list.n);
@@ -88,12 +88,12 @@ TExpr *unknown_name(Check *c, const char *name, Span span) {
     diag_hint(c->sink, d, "did you mean %s?", near);
   else if (!c->fn)
     diag_hint(c->sink, d, "a kernel sees its parameters, its own names and the host's fns");
-  return texpr_error(c, span);
+  return sema_texpr_error(c, span);
 }
 
 /* ---------------------------------------------------------------- words of messages */
 
-const char *span_text(Check *c, Span span) {
+const char *sema_span_text(Check *c, Span span) {
   if (!span.file || span.end - span.begin > 48)
     return NULL;
   const char *s = span.file->text + span.begin;
@@ -101,8 +101,8 @@ const char *span_text(Check *c, Span span) {
   return memchr(s, '\n', n) || memchr(s, 0, n) ? NULL : arena_strndup(c->a, s, n);
 }
 
-const char *source_text(Check *c, const AstExpr *e) {
-  const char *s = e ? span_text(c, e->span) : NULL;
+const char *sema_source_text(Check *c, const AstExpr *e) {
+  const char *s = e ? sema_span_text(c, e->span) : NULL;
   if (!s)
     return NULL;
   if (e->paren && *s == '(')
@@ -120,7 +120,7 @@ const char *source_text(Check *c, const AstExpr *e) {
 
 static void add_extent(Str *s, const TExpr *e) {
   int64_t v;
-  if (is_const_int(e, &v))
+  if (sema_is_const_int(e, &v))
     str_addf(s, "%lld", (long long)v);
   else if (e->kind == TE_VAR)
     str_add(s, e->as.var->name);
@@ -158,18 +158,18 @@ const char *sema_type_name(Arena *a, const SemaType *t) {
   return str_text(&s);
 }
 
-const char *describe(Check *c, const TExpr *e) {
+const char *sema_describe(Check *c, const TExpr *e) {
   if (e->type.kind == TY_GLOBAL)
     return describe_global(c, &e->as.region);
   return sema_type_name(c->a, &e->type);
 }
 
-SemaNum num_of(Check *c, const TExpr *e, const AstExpr *ast) {
+SemaNum sema_num_of(Check *c, const TExpr *e, const AstExpr *ast) {
   SemaNum n = {.dtype = e->type.dtype,
                .untyped = e->type.untyped,
-               .array = is_tile(e),
+               .array = sema_is_tile(e),
                .constant = e->kind == TE_CONST,
-               .text = source_text(c, ast)};
+               .text = sema_source_text(c, ast)};
   if (n.constant)
     n.value = e->as.value;
   return n;
@@ -177,7 +177,7 @@ SemaNum num_of(Check *c, const TExpr *e, const AstExpr *ast) {
 
 /* ---------------------------------------------------------------- depth */
 
-bool enter(Check *c, Span span) {
+bool sema_enter(Check *c, Span span) {
   if (++c->depth <= CHECK_MAX_DEPTH)
     return true;
   if (c->depth == CHECK_MAX_DEPTH + 1)
@@ -185,6 +185,6 @@ bool enter(Check *c, Span span) {
   return false;
 }
 
-void leave(Check *c) {
+void sema_leave(Check *c) {
   c->depth--;
 }

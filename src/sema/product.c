@@ -14,27 +14,27 @@ typedef struct Sides {
 } Sides;
 
 static bool product_operand(Check *c, const TExpr *e, const char *text) {
-  if (is_error(e))
+  if (sema_is_error(e))
     return false;
   if (e->type.kind == TY_GLOBAL) {
     Diag *d = diag_add(c->sink, E0224, e->span, "%s: a product takes tiles, not global tensors",
-                       describe(c, e));
+                       sema_describe(c, e));
     diag_hint(c->sink, d, "bring it in with copy(%s[…], tile)", e->as.region.buf->name);
     return false;
   }
-  if (is_tile(e) && e->type.rank == 2)
+  if (sema_is_tile(e) && e->type.rank == 2)
     return true;
   Diag *d = diag_add(c->sink, E0233, e->span, "a product takes tiles with two axes: %s is %s", text,
-                     describe(c, e));
-  if (is_tile(e) && e->type.rank == 1)
+                     sema_describe(c, e));
+  if (sema_is_tile(e) && e->type.rank == 1)
     diag_hint(c->sink, d, "%s[None, :] is a row, %s[:, None] a column", text, text);
-  else if (is_num(e))
+  else if (sema_is_num(e))
     diag_hint(c->sink, d, "`*` multiplies by a scalar");
   return false;
 }
 
 static const char *name_of(Check *c, const AstExpr *ast, const char *otherwise) {
-  const char *s = source_text(c, ast);
+  const char *s = sema_source_text(c, ast);
   return s ? s : otherwise;
 }
 
@@ -59,7 +59,7 @@ static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
     return true;
   Diag *d = diag_add(c->sink, E0231, s->x->span,
                      "the inner extents of a product differ: %s is %s, %s is %s", s->xs,
-                     describe(c, s->x), s->ys, describe(c, s->y));
+                     sema_describe(c, s->x), s->ys, sema_describe(c, s->y));
   diag_also(c->sink, d, s->y->span, NULL);
   hint_transpose(c, d, s, ay);
   return false;
@@ -68,7 +68,7 @@ static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
 static TExpr *meet_untyped(Check *c, TExpr *x, const TExpr *y) {
   if (!x->type.untyped)
     return x;
-  return convert(c, x, y->type.untyped ? x->type.dtype : y->type.dtype);
+  return sema_convert(c, x, y->type.untyped ? x->type.dtype : y->type.dtype);
 }
 
 static bool one_dtype(Check *c, const Sides *s) {
@@ -77,7 +77,7 @@ static bool one_dtype(Check *c, const Sides *s) {
     return true;
   Diag *d = diag_add(c->sink, E0232, s->x->span,
                      "the operands of a product have one dtype: %s is %s, %s is %s", s->xs,
-                     describe(c, s->x), s->ys, describe(c, s->y));
+                     sema_describe(c, s->x), s->ys, sema_describe(c, s->y));
   diag_also(c->sink, d, s->y->span, NULL);
   if (x == DT_BOOL || y == DT_BOOL)
     return false;
@@ -91,19 +91,19 @@ static bool one_dtype(Check *c, const Sides *s) {
   return false;
 }
 
-TExpr *check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const AstExpr *ax,
-                     const AstExpr *ay) {
+TExpr *sema_check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const AstExpr *ax,
+                          const AstExpr *ay) {
   Sides s = {x, y, name_of(c, ax, "the left side"), name_of(c, ay, "the right side")};
   bool ok = product_operand(c, x, s.xs);
-  if (!product_operand(c, y, s.ys) || !ok || !tile_allowed(c, e->span, "a product"))
-    return texpr_error(c, e->span);
+  if (!product_operand(c, y, s.ys) || !ok || !sema_tile_allowed(c, e->span, "a product"))
+    return sema_texpr_error(c, e->span);
   s.x = meet_untyped(c, x, y);
   s.y = meet_untyped(c, y, x);
-  if (is_error(s.x) || is_error(s.y) || !inner_extents(c, &s, ay) || !one_dtype(c, &s))
-    return texpr_error(c, e->span);
+  if (sema_is_error(s.x) || sema_is_error(s.y) || !inner_extents(c, &s, ay) || !one_dtype(c, &s))
+    return sema_texpr_error(c, e->span);
   int64_t extent[2] = {s.x->type.extent[0], s.y->type.extent[1]};
   DType t = sema_product(s.x->type.dtype, s.y->type.dtype);
-  TExpr *r = texpr_new(c, TE_DOT, type_tile(t, 2, extent), e->span);
+  TExpr *r = sema_texpr_new(c, TE_DOT, sema_type_tile(t, 2, extent), e->span);
   r->arg = ARENA_ARRAY(c->a, TExpr *, 2);
   r->arg[0] = s.x;
   r->arg[1] = s.y;
@@ -131,7 +131,7 @@ static bool gemm_options(Check *c, const Args *args, TStmt *s) {
   int64_t promote = -1;
   if (args->v[3] && !policy_of(c, args->v[3], &s->as.dot.policy))
     return false;
-  if (args->v[4] && !check_const_int(c, args->v[4], "promote", &promote))
+  if (args->v[4] && !sema_check_const_int(c, args->v[4], "promote", &promote))
     return false;
   if (args->v[4] && (promote < 0 || promote > INT32_MAX)) {
     Diag *d = diag_add(c->sink, E0111, args->v[4]->span, "promote is a number of steps along k");
@@ -139,28 +139,28 @@ static bool gemm_options(Check *c, const Args *args, TStmt *s) {
     return false;
   }
   s->as.dot.promote = (int)promote;
-  return !args->v[5] || check_const_bool(c, args->v[5], "tf32", &s->as.dot.tf32);
+  return !args->v[5] || sema_check_const_bool(c, args->v[5], "tf32", &s->as.dot.tf32);
 }
 
 static bool accumulator(Check *c, const TExpr *acc, const TExpr *dot, Span span) {
-  if (acc->kind == TE_REGION && is_tile(acc) && acc->type.dtype == dot->type.dtype &&
-      type_same_shape(&acc->type, &dot->type))
+  if (acc->kind == TE_REGION && sema_is_tile(acc) && acc->type.dtype == dot->type.dtype &&
+      sema_type_same_shape(&acc->type, &dot->type))
     return true;
-  diag_add(c->sink, E0234, span, "this product is %s, its accumulator is %s", describe(c, dot),
-           describe(c, acc));
+  diag_add(c->sink, E0234, span, "this product is %s, its accumulator is %s", sema_describe(c, dot),
+           sema_describe(c, acc));
   return false;
 }
 
-TExpr *check_gemm(Check *c, const AstExpr *e) {
+TExpr *sema_check_gemm(Check *c, const AstExpr *e) {
   static const char *const params[] = {"a", "b", "acc", "policy", "promote", "tf32", NULL};
   Args args;
-  TExpr *none = texpr_error(c, e->span);
-  if (!take_args(c, e, "gemm", params, 3, 3, &args))
+  TExpr *none = sema_texpr_error(c, e->span);
+  if (!sema_take_args(c, e, "gemm", params, 3, 3, &args))
     return none;
-  TExpr *x = check_expr(c, args.v[0]), *y = check_expr(c, args.v[1]);
-  TExpr *acc = check_place(c, args.v[2]);
-  TExpr *dot = check_product(c, x, y, e, args.v[0], args.v[1]);
-  if (is_error(acc) || is_error(dot) || !accumulator(c, acc, dot, e->span))
+  TExpr *x = sema_check_expr(c, args.v[0]), *y = sema_check_expr(c, args.v[1]);
+  TExpr *acc = sema_check_place(c, args.v[2]);
+  TExpr *dot = sema_check_product(c, x, y, e, args.v[0], args.v[1]);
+  if (sema_is_error(acc) || sema_is_error(dot) || !accumulator(c, acc, dot, e->span))
     return none;
   TStmt *s = ARENA_NEW(c->a, TStmt);
   *s = (TStmt){.kind = TS_DOT, .span = e->span};
@@ -172,6 +172,6 @@ TExpr *check_gemm(Check *c, const AstExpr *e) {
   if (!gemm_options(c, &args, s))
     return none;
   VEC_PUSH(c->a, c->out, s);
-  none->type = type_kind(TY_NONE);
+  none->type = sema_type_kind(TY_NONE);
   return none;
 }

@@ -153,7 +153,7 @@ static bool read_param(Arena *a, SemaKernel *k, const AstDecl *d, bool output, S
   return true;
 }
 
-bool signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
+bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
   const AstKernel *ast = k->ast;
   bool ok = read_statics(a, k, sink);
   k->ninputs = ast->inputs.n;
@@ -178,23 +178,23 @@ const char *sema_signature(Arena *a, const SemaKernel *k) {
 
 /* ---------------------------------------------------------------- compile-time parameters */
 
-TExpr *value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span) {
+TExpr *sema_value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span) {
   TExpr *e;
   switch (v->kind) {
   case SV_DTYPE:
-    e = texpr_new(c, TE_DTYPE, type_kind(TY_DTYPE), span);
+    e = sema_texpr_new(c, TE_DTYPE, sema_type_kind(TY_DTYPE), span);
     e->type.dtype = v->dtype;
     return e;
   case SV_STRING:
-    e = texpr_new(c, TE_STRING, type_kind(TY_STRING), span);
+    e = sema_texpr_new(c, TE_STRING, sema_type_kind(TY_STRING), span);
     e->as.string.s = v->string;
     e->as.string.n = v->n;
     return e;
   case SV_UNSET:
-    return texpr_error(c, span);
+    return sema_texpr_error(c, span);
   default:
-    e = texpr_const(c, v->num, v->kind != SV_BOOL, span);
-    return st->type != DT_NONE ? convert(c, e, st->type) : e;
+    e = sema_texpr_const(c, v->num, v->kind != SV_BOOL, span);
+    return st->type != DT_NONE ? sema_convert(c, e, st->type) : e;
   }
 }
 
@@ -224,33 +224,33 @@ static const char *kind_text(SemaValueKind k) {
 }
 
 static TExpr *default_value(Check *c, SemaStatic *s) {
-  TExpr *e = check_expr(c, s->decl->init);
+  TExpr *e = sema_check_expr(c, s->decl->init);
   SemaValue v;
-  if (is_error(e))
+  if (sema_is_error(e))
     return e;
   if (!to_value(e, &v)) {
     diag_add(c->sink, E0210, s->decl->init->span,
              "the default of %s must be known when the kernel is compiled", s->name.text);
-    return texpr_error(c, s->decl->span);
+    return sema_texpr_error(c, s->decl->span);
   }
   bool widens = s->kind == SV_FLOAT && v.kind == SV_INT;
   if (s->kind != SV_UNSET && v.kind != s->kind && !widens) {
     diag_add(c->sink, E0306, s->decl->init->span, "%s is %s, its default is %s", s->name.text,
              kind_text(s->kind), kind_text(v.kind));
-    return texpr_error(c, s->decl->span);
+    return sema_texpr_error(c, s->decl->span);
   }
-  if (widens && is_num(e)) {
-    e = convert(c, e, DT_F64);
+  if (widens && sema_is_num(e)) {
+    e = sema_convert(c, e, DT_F64);
     e->type.untyped = true;
   }
-  return s->type != DT_NONE ? convert(c, e, s->type) : e;
+  return s->type != DT_NONE ? sema_convert(c, e, s->type) : e;
 }
 
 static TExpr *static_value(Check *c, size_t i) {
   SemaStatic *s = &c->kernel->statics[i];
   const SemaValue *set = c->spec ? &c->spec->statics[i] : NULL;
   if (set && set->kind != SV_UNSET)
-    return value_expr(c, set, s, s->name.span);
+    return sema_value_expr(c, set, s, s->name.span);
   if (s->has_default)
     return default_value(c, s);
   if (!c->defining) {
@@ -258,7 +258,7 @@ static TExpr *static_value(Check *c, size_t i) {
         diag_add(c->sink, E0305, s->name.span, "%s has no default and is not set", s->name.text);
     diag_hint(c->sink, d, "%s[%s = …](…)", c->kernel->ast->name.text, s->name.text);
   }
-  return texpr_error(c, s->name.span);
+  return sema_texpr_error(c, s->name.span);
 }
 
 static void enter_statics(Check *c) {
@@ -267,14 +267,14 @@ static void enter_statics(Check *c) {
     TExpr *v = static_value(c, i);
     if (c->defining && to_value(v, &s->value) && s->kind == SV_UNSET)
       s->kind = s->value.kind;
-    sym_value(c, s->name, v, "a compile-time parameter");
+    sema_sym_value(c, s->name, v, "a compile-time parameter");
   }
 }
 
 /* ---------------------------------------------------------------- extents */
 
 static TExpr *new_extent(Check *c, const char *name, Span span) {
-  TVar *v = tvar_new(c, TV_EXTENT, name, DT_I64, span);
+  TVar *v = sema_tvar_new(c, TV_EXTENT, name, DT_I64, span);
   SemaTree *t = c->tree;
   TVar **all = ARENA_ARRAY(c->a, TVar *, t->nextents + 1);
   v->lo = 0;
@@ -282,7 +282,7 @@ static TExpr *new_extent(Check *c, const char *name, Span span) {
     all[i] = t->extent[i];
   all[t->nextents++] = v;
   t->extent = all;
-  return texpr_var(c, v, true, span);
+  return sema_texpr_var(c, v, true, span);
 }
 
 /* Names that a shape gives to an extent (`OH = H // 2`). */
@@ -303,12 +303,12 @@ static void find_symbols(Check *c, const AstExpr *e, bool may_bind) {
   DType t;
   switch (e->kind) {
   case EXPR_NAME:
-    if (sym_find(c, e->as.name) || named_extent(c->kernel, e->as.name) ||
+    if (sema_sym_find(c, e->as.name) || named_extent(c->kernel, e->as.name) ||
         strcmp(e->as.name, "sms") == 0 || dtype_parse(e->as.name, strlen(e->as.name), &t))
       return;
     if (may_bind) {
       AstName n = {.text = e->as.name, .span = e->span};
-      sym_value(c, n, new_extent(c, n.text, n.span), "an extent");
+      sema_sym_value(c, n, new_extent(c, n.text, n.span), "an extent");
     }
     return;
   case EXPR_UNARY:
@@ -351,7 +351,8 @@ static void enter_static_extents(Check *c) {
     int64_t v = c->spec ? c->spec->extents[i] : -1;
     if (v < 0 && !c->defining)
       diag_add(c->sink, E0308, n.span, "no argument binds the static extent %s", n.text);
-    sym_value(c, n, v < 0 ? texpr_error(c, n.span) : texpr_int(c, v, n.span), "a static extent");
+    sema_sym_value(c, n, v < 0 ? sema_texpr_error(c, n.span) : sema_texpr_int(c, v, n.span),
+                   "a static extent");
   }
 }
 
@@ -371,17 +372,18 @@ static void enter_scalars(Check *c) {
     DType t;
     if (p->tensor)
       continue;
-    if (!check_dtype(c, p->decl->type, &t)) {
-      sym_declare(c, p->name, SYM_POISON, "a parameter");
+    if (!sema_check_dtype(c, p->decl->type, &t)) {
+      sema_sym_declare(c, p->name, SYM_POISON, "a parameter");
       continue;
     }
-    c->tree->var[i] = tvar_new(c, TV_PARAM, p->name.text, t, p->name.span);
-    sym_value(c, p->name, texpr_var(c, c->tree->var[i], false, p->name.span), "a parameter");
+    c->tree->var[i] = sema_tvar_new(c, TV_PARAM, p->name.text, t, p->name.span);
+    sema_sym_value(c, p->name, sema_texpr_var(c, c->tree->var[i], false, p->name.span),
+                   "a parameter");
   }
 }
 
 static bool extent_bound(Check *c, const SemaParam *p, const AstExpr *e) {
-  if (e->kind != EXPR_NAME || sym_find(c, e->as.name) || strcmp(e->as.name, "sms") == 0)
+  if (e->kind != EXPR_NAME || sema_sym_find(c, e->as.name) || strcmp(e->as.name, "sms") == 0)
     return true;
   Diag *d = diag_add(c->sink, E0308, e->span, "no argument binds the extent %s of the output %s",
                      e->as.name, p->name.text);
@@ -396,11 +398,12 @@ static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
   bool ok = true;
   for (int j = 0; j < p->rank; j++) {
     const AstExtent *x = p->extent[j].ast;
-    TExpr *e = p->output && !extent_bound(c, p, x->value) ? texpr_error(c, x->span)
-                                                          : check_int(c, x->value, "an extent");
-    if (!is_error(e) && !is_pure(e)) {
+    TExpr *e = p->output && !extent_bound(c, p, x->value)
+                   ? sema_texpr_error(c, x->span)
+                   : sema_check_int(c, x->value, "an extent");
+    if (!sema_is_error(e) && !sema_is_pure(e)) {
       diag_add(c->sink, E0308, x->span, "an extent is computed of extents and scalars alone");
-      e = texpr_error(c, x->span);
+      e = sema_texpr_error(c, x->span);
     }
     b->shape[j] = e;
     if (x->name && !x->is_static) {
@@ -408,9 +411,9 @@ static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
       *v = *e;
       v->type.untyped = true;
       AstName n = {.text = x->name, .span = x->name_span};
-      sym_value(c, n, v, "an extent");
+      sema_sym_value(c, n, v, "an extent");
     }
-    ok = ok && !is_error(e);
+    ok = ok && !sema_is_error(e);
   }
   return ok;
 }
@@ -418,32 +421,33 @@ static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
 static void enter_tensor(Check *c, size_t i) {
   const SemaParam *p = &c->kernel->params[i];
   SemaType t = {.kind = TY_GLOBAL, .rank = p->rank};
-  bool typed = check_dtype(c, p->decl->type, &t.dtype);
-  TBuf *b = tbuf_new(c, TB_GLOBAL, p->name.text, &t, p->name.span);
+  bool typed = sema_check_dtype(c, p->decl->type, &t.dtype);
+  TBuf *b = sema_tbuf_new(c, TB_GLOBAL, p->name.text, &t, p->name.span);
   bool shaped = enter_shape(c, p, b);
   b->immutable = !p->output && !p->inout;
   if (!typed || !shaped) {
-    sym_declare(c, p->name, SYM_POISON, "a parameter");
+    sema_sym_declare(c, p->name, SYM_POISON, "a parameter");
     return;
   }
   c->tree->buf[i] = b;
-  sym_value(c, p->name, texpr_whole(c, b, p->name.span), p->output ? "an output" : "a parameter");
+  sema_sym_value(c, p->name, sema_texpr_whole(c, b, p->name.span),
+                 p->output ? "an output" : "a parameter");
 }
 
 static void enter_init(Check *c, size_t i) {
   const SemaParam *p = &c->kernel->params[i];
   if (!p->decl->init || !c->tree->buf[i])
     return;
-  TExpr *v = check_scalar(c, p->decl->init, "an output's initial value");
-  if (!is_error(v) && !is_pure(v)) {
+  TExpr *v = sema_check_scalar(c, p->decl->init, "an output's initial value");
+  if (!sema_is_error(v) && !sema_is_pure(v)) {
     diag_add(c->sink, E0308, p->decl->init->span,
              "an output's initial value is computed of extents and scalars alone");
     return;
   }
-  c->tree->init[i] = convert(c, v, c->tree->buf[i]->dtype);
+  c->tree->init[i] = sema_convert(c, v, c->tree->buf[i]->dtype);
 }
 
-bool signature_enter(Check *c) {
+bool sema_signature_enter(Check *c) {
   const SemaKernel *k = c->kernel;
   size_t n = k->ninputs + k->noutputs, errors = c->sink->errors;
   c->tree->buf = ARENA_ARRAY(c->a, TBuf *, n);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-bool tile_allowed(Check *c, Span span, const char *what) {
+bool sema_tile_allowed(Check *c, Span span, const char *what) {
   if (!c->parallel && !(c->fn && c->fn->apply))
     return true;
   diag_add(c->sink, E0303, span, "%s is an operation on tiles; %s works on elements", what,
@@ -19,26 +19,26 @@ bool tile_allowed(Check *c, Span span, const char *what) {
 
 /* The tile a word takes as its first argument; NULL where it was reported. */
 static TExpr *tile_arg(Check *c, const AstExpr *arg, const char *name) {
-  TExpr *x = check_value(c, arg);
-  if (is_error(x) || !tile_allowed(c, arg->span, name))
+  TExpr *x = sema_check_value(c, arg);
+  if (sema_is_error(x) || !sema_tile_allowed(c, arg->span, name))
     return NULL;
-  if (is_tile(x))
-    return convert(c, x, x->type.dtype);
-  diag_add(c->sink, E0214, arg->span, "%s takes a tile, this is %s", name, describe(c, x));
+  if (sema_is_tile(x))
+    return sema_convert(c, x, x->type.dtype);
+  diag_add(c->sink, E0214, arg->span, "%s takes a tile, this is %s", name, sema_describe(c, x));
   return NULL;
 }
 
 static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
   int64_t v;
-  if (!check_const_int(c, e, "an axis", &v))
+  if (!sema_check_const_int(c, e, "an axis", &v))
     return false;
   int rank = x->type.rank;
   if (v >= -rank && v < rank) {
     *axis = (int)(v < 0 ? v + rank : v);
     return true;
   }
-  diag_add(c->sink, E0220, e->span, "%s has the axes 0 to %d, not %lld", describe(c, x), rank - 1,
-           (long long)v);
+  diag_add(c->sink, E0220, e->span, "%s has the axes 0 to %d, not %lld", sema_describe(c, x),
+           rank - 1, (long long)v);
   return false;
 }
 
@@ -46,7 +46,7 @@ static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
 
 static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char *name, Span span) {
   if (!op_takes(op, x->type.dtype)) {
-    Diag *d = diag_add(c->sink, E0208, span, "%s does not take %s", name, describe(c, x));
+    Diag *d = diag_add(c->sink, E0208, span, "%s does not take %s", name, sema_describe(c, x));
     if (op == OP_ANY || op == OP_ALL)
       diag_hint(c->sink, d, "%s(x != 0)", name);
     return false;
@@ -57,13 +57,13 @@ static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char 
   for (int i = 0; i < x->type.rank; i++)
     empty = empty || ((axis < 0 || axis == i) && x->type.extent[i] == 0);
   if (empty)
-    diag_add(c->sink, E0221, span, "%s of no elements: %s", name, describe(c, x));
+    diag_add(c->sink, E0221, span, "%s of no elements: %s", name, sema_describe(c, x));
   return !empty;
 }
 
 static TExpr *keep_all(Check *c, TExpr *scalar, int rank, Span span) {
   SemaType t = {.kind = TY_TILE, .dtype = scalar->type.dtype, .rank = rank};
-  TExpr *e = texpr_wrap1(c, TE_NEWAXIS, t, scalar, span);
+  TExpr *e = sema_texpr_wrap1(c, TE_NEWAXIS, t, scalar, span);
   for (int i = 0; i < rank; i++) {
     e->type.extent[i] = 1;
     e->as.new_axis[i] = true;
@@ -83,53 +83,54 @@ static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims)
   return t;
 }
 
-TExpr *reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
+TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
   bool all = axis < 0 || (x->type.rank == 1 && !keepdims);
-  TExpr *e = texpr_wrap1(c, TE_REDUCE, reduced_type(x, op, all ? -1 : axis, keepdims), x, span);
+  TExpr *e =
+      sema_texpr_wrap1(c, TE_REDUCE, reduced_type(x, op, all ? -1 : axis, keepdims), x, span);
   e->as.fold.op = op;
   e->as.fold.axis = all ? -1 : axis;
   e->as.fold.keepdims = keepdims;
   return all && keepdims ? keep_all(c, e, x->type.rank, span) : e;
 }
 
-TExpr *check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name) {
+TExpr *sema_check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name) {
   static const char *const params[] = {"x", "axis", "keepdims", NULL};
   Args args;
-  if (!take_args(c, e, name, params, 1, 1, &args))
-    return texpr_error(c, e->span);
+  if (!sema_take_args(c, e, name, params, 1, 1, &args))
+    return sema_texpr_error(c, e->span);
   TExpr *x = tile_arg(c, args.v[0], name);
   int axis = -1;
   bool keepdims = false;
-  if (!x || is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
-      (args.v[2] && !check_const_bool(c, args.v[2], "keepdims", &keepdims)) ||
+  if (!x || sema_is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
+      (args.v[2] && !sema_check_const_bool(c, args.v[2], "keepdims", &keepdims)) ||
       !reducible(c, op, x, axis, name, e->span))
-    return texpr_error(c, e->span);
-  return reduce_tile(c, op, x, axis, keepdims, e->span);
+    return sema_texpr_error(c, e->span);
+  return sema_reduce_tile(c, op, x, axis, keepdims, e->span);
 }
 
-TExpr *check_scan(Check *c, const AstExpr *e, OpCode op) {
+TExpr *sema_check_scan(Check *c, const AstExpr *e, OpCode op) {
   static const char *const params[] = {"x", "axis", "reverse", "exclusive", NULL};
   const char *name = op == OP_SUM ? "cumsum" : "cummax";
   Args args;
-  if (!take_args(c, e, name, params, 1, 1, &args))
-    return texpr_error(c, e->span);
+  if (!sema_take_args(c, e, name, params, 1, 1, &args))
+    return sema_texpr_error(c, e->span);
   TExpr *x = tile_arg(c, args.v[0], name);
   int axis = 0;
   bool reverse = false, exclusive = false;
-  if (!x || is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
-      (args.v[2] && !check_const_bool(c, args.v[2], "reverse", &reverse)) ||
-      (args.v[3] && !check_const_bool(c, args.v[3], "exclusive", &exclusive)) ||
+  if (!x || sema_is_error(x) || (args.v[1] && !axis_of(c, args.v[1], x, &axis)) ||
+      (args.v[2] && !sema_check_const_bool(c, args.v[2], "reverse", &reverse)) ||
+      (args.v[3] && !sema_check_const_bool(c, args.v[3], "exclusive", &exclusive)) ||
       !reducible(c, op, x, axis, name, e->span))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   if (!args.v[1] && x->type.rank > 1) {
     Diag *d = diag_add(c->sink, E0220, e->span, "%s needs the axis to run along: this is %s", name,
-                       describe(c, x));
+                       sema_describe(c, x));
     diag_hint(c->sink, d, "%s(x, axis = %d)", name, x->type.rank - 1);
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   }
   SemaType t = x->type;
   t.dtype = op_reduce_type(op, x->type.dtype);
-  TExpr *r = texpr_wrap1(c, TE_SCAN, t, x, e->span);
+  TExpr *r = sema_texpr_wrap1(c, TE_SCAN, t, x, e->span);
   r->as.fold.op = op;
   r->as.fold.axis = axis;
   r->as.fold.reverse = reverse;
@@ -149,7 +150,7 @@ static bool int_args(Check *c, const AstExpr *e, const char *what, int *n, int64
     return false;
   }
   for (int i = 0; i < *n; i++)
-    if (!check_const_int(c, args->v[i + 1].value, what, &v[i]))
+    if (!sema_check_const_int(c, args->v[i + 1].value, what, &v[i]))
       return false;
   return true;
 }
@@ -159,25 +160,25 @@ static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
     diag_add(c->sink, E0110, e->span, "%s takes a tile first", name);
     return NULL;
   }
-  TExpr *x = check_expr(c, e->as.call.args.v[0].value);
+  TExpr *x = sema_check_expr(c, e->as.call.args.v[0].value);
   if (x->type.kind == TY_GLOBAL) {
     Diag *d = diag_add(c->sink, E0312, e->span, "%s of a global tensor is not there yet", name);
     diag_hint(c->sink, d, "give the kernel the view: %s(a, …) at the call", name);
     return NULL;
   }
-  if (is_error(x))
+  if (sema_is_error(x))
     return NULL;
-  if (is_tile(x))
-    return tile_allowed(c, e->span, name) ? x : NULL;
-  diag_add(c->sink, E0214, e->span, "%s takes a tile, this is %s", name, describe(c, x));
+  if (sema_is_tile(x))
+    return sema_tile_allowed(c, e->span, name) ? x : NULL;
+  diag_add(c->sink, E0214, e->span, "%s takes a tile, this is %s", name, sema_describe(c, x));
   return NULL;
 }
 
-TExpr *check_reshape(Check *c, const AstExpr *e) {
+TExpr *sema_check_reshape(Check *c, const AstExpr *e) {
   TExpr *x = view_arg(c, e, "reshape");
-  SemaType t = type_kind(TY_TILE);
+  SemaType t = sema_type_kind(TY_TILE);
   if (!x || !int_args(c, e, "an extent", &t.rank, t.extent))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   int64_t from = 1, to = 1;
   bool bad = false;
   for (int i = 0; i < x->type.rank; i++)
@@ -188,18 +189,18 @@ TExpr *check_reshape(Check *c, const AstExpr *e) {
   t.dtype = x->type.dtype;
   t.untyped = x->type.untyped;
   if (!bad && from == to)
-    return texpr_wrap1(c, TE_RESHAPE, t, x, e->span);
+    return sema_texpr_wrap1(c, TE_RESHAPE, t, x, e->span);
   diag_add(c->sink, E0225, e->span, "%s has %lld elements, %s would not have as many",
-           describe(c, x), (long long)from, sema_type_name(c->a, &t));
-  return texpr_error(c, e->span);
+           sema_describe(c, x), (long long)from, sema_type_name(c->a, &t));
+  return sema_texpr_error(c, e->span);
 }
 
-TExpr *check_transpose(Check *c, const AstExpr *e) {
+TExpr *sema_check_transpose(Check *c, const AstExpr *e) {
   TExpr *x = view_arg(c, e, "transpose");
   int64_t p[SEMA_MAX_RANK];
   int n;
   if (!x || !int_args(c, e, "an axis", &n, p))
-    return texpr_error(c, e->span);
+    return sema_texpr_error(c, e->span);
   bool seen[SEMA_MAX_RANK] = {false}, ok = n == x->type.rank;
   for (int i = 0; i < n && ok; i++) {
     ok = p[i] >= 0 && p[i] < n && !seen[p[i]];
@@ -207,10 +208,10 @@ TExpr *check_transpose(Check *c, const AstExpr *e) {
       seen[p[i]] = true;
   }
   if (!ok) {
-    diag_add(c->sink, E0220, e->span, "transpose takes each axis of %s once", describe(c, x));
-    return texpr_error(c, e->span);
+    diag_add(c->sink, E0220, e->span, "transpose takes each axis of %s once", sema_describe(c, x));
+    return sema_texpr_error(c, e->span);
   }
-  TExpr *r = texpr_wrap1(c, TE_PERMUTE, x->type, x, e->span);
+  TExpr *r = sema_texpr_wrap1(c, TE_PERMUTE, x->type, x, e->span);
   for (int i = 0; i < n; i++) {
     r->as.perm[i] = (int)p[i];
     r->type.extent[i] = x->type.extent[p[i]];
@@ -221,7 +222,7 @@ TExpr *check_transpose(Check *c, const AstExpr *e) {
 /* ---------------------------------------------------------------- assignment */
 
 static TStmt *dot_stmt(Check *c, const TRegion *dst, TExpr *dot, bool accumulate, Span span) {
-  TStmt *s = tstmt_new(c, TS_DOT, span);
+  TStmt *s = sema_tstmt_new(c, TS_DOT, span);
   s->as.dot.c = *dst;
   s->as.dot.a = dot->arg[0];
   s->as.dot.b = dot->arg[1];
@@ -234,12 +235,12 @@ static bool is_place(const TExpr *e, const TRegion *dst) {
   if (e->kind != TE_REGION)
     return false;
   TExpr place = {.kind = TE_REGION, .type = e->type, .as.region = *dst};
-  return texpr_same(e, &place);
+  return sema_texpr_same(e, &place);
 }
 
 /* x += a @ b, or x = a @ b, without a conversion between. */
 static bool assign_product(Check *c, const TRegion *dst, TExpr *v, const SemaType *to, Span span) {
-  if (v->type.dtype != dst->buf->dtype || !type_same_shape(&v->type, to))
+  if (v->type.dtype != dst->buf->dtype || !sema_type_same_shape(&v->type, to))
     return false;
   if (v->kind == TE_DOT) {
     dot_stmt(c, dst, v, false, span);
@@ -249,54 +250,55 @@ static bool assign_product(Check *c, const TRegion *dst, TExpr *v, const SemaTyp
     return false;
   int dot = v->arg[1]->kind == TE_DOT ? 1 : 0;
   if (v->arg[dot]->kind != TE_DOT || !is_place(v->arg[1 - dot], dst) ||
-      !type_same_shape(&v->arg[dot]->type, to))
+      !sema_type_same_shape(&v->arg[dot]->type, to))
     return false;
   dot_stmt(c, dst, v->arg[dot], true, span);
   return true;
 }
 
-void assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
-  SemaType to = type_tile(dst->buf->dtype, 0, dst->buf->extent);
-  region_shape(dst, &to);
-  if (is_error(value))
+void sema_assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
+  SemaType to = sema_type_tile(dst->buf->dtype, 0, dst->buf->extent);
+  sema_region_shape(dst, &to);
+  if (sema_is_error(value))
     return;
-  if (!is_num(value) && !is_tile(value)) {
+  if (!sema_is_num(value) && !sema_is_tile(value)) {
     diag_add(c->sink, E0211, value->span, "%s is assigned a number or tile, this is %s",
-             dst->buf->name, describe(c, value));
+             dst->buf->name, sema_describe(c, value));
     return;
   }
-  if (is_tile(value) && !broadcasts_to(&value->type, &to)) {
+  if (sema_is_tile(value) && !sema_broadcasts_to(&value->type, &to)) {
     diag_add(c->sink, E0226, span, "%s of shape %s cannot hold %s", dst->buf->name,
-             sema_type_name(c->a, &to), describe(c, value));
+             sema_type_name(c->a, &to), sema_describe(c, value));
     return;
   }
   if (assign_product(c, dst, value, &to, span))
     return;
-  TStmt *s = tstmt_new(c, TS_ASSIGN, span);
+  TStmt *s = sema_tstmt_new(c, TS_ASSIGN, span);
   s->as.assign.dst = *dst;
-  s->as.assign.value = convert(c, value, to.dtype);
+  s->as.assign.value = sema_convert(c, value, to.dtype);
 }
 
-TBuf *snapshot(Check *c, const char *name, TExpr *value, SemaType type, Span span) {
-  TBuf *b = tbuf_new(c, TB_FRAGMENT, name, &type, span);
+TBuf *sema_snapshot(Check *c, const char *name, TExpr *value, SemaType type, Span span) {
+  TBuf *b = sema_tbuf_new(c, TB_FRAGMENT, name, &type, span);
   b->immutable = true;
-  tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
-  TRegion r = region_whole(c, b, span);
-  assign_region(c, &r, value, span);
+  sema_tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
+  TRegion r = sema_region_whole(c, b, span);
+  sema_assign_region(c, &r, value, span);
   return b;
 }
 
-TExpr *bind_value(Check *c, const char *name, TExpr *value, Span span) {
-  if (is_tile(value)) {
-    TExpr *e = texpr_whole(c, snapshot(c, name, value, type_definite(value->type), span), span);
+TExpr *sema_bind_value(Check *c, const char *name, TExpr *value, Span span) {
+  if (sema_is_tile(value)) {
+    TExpr *e = sema_texpr_whole(
+        c, sema_snapshot(c, name, value, sema_type_definite(value->type), span), span);
     e->type.untyped = value->type.untyped;
     return e;
   }
-  if (!is_num(value) || is_const(value))
+  if (!sema_is_num(value) || sema_is_const(value))
     return value;
-  TVar *v = tvar_new(c, TV_LET, name, value->type.dtype, span);
-  TStmt *s = tstmt_new(c, TS_LET, span);
+  TVar *v = sema_tvar_new(c, TV_LET, name, value->type.dtype, span);
+  TStmt *s = sema_tstmt_new(c, TS_LET, span);
   s->as.let.var = v;
   s->as.let.value = value;
-  return texpr_var(c, v, value->type.untyped, span);
+  return sema_texpr_var(c, v, value->type.untyped, span);
 }

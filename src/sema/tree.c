@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-TExpr *texpr_new(Check *c, TExprKind kind, SemaType type, Span span) {
+TExpr *sema_texpr_new(Check *c, TExprKind kind, SemaType type, Span span) {
   TExpr *e = ARENA_NEW(c->a, TExpr);
   e->kind = kind;
   e->type = type;
@@ -16,84 +16,84 @@ TExpr *texpr_new(Check *c, TExprKind kind, SemaType type, Span span) {
   return e;
 }
 
-SemaType type_kind(SemaKind k) {
+SemaType sema_type_kind(SemaKind k) {
   SemaType t = {.kind = k, .dtype = DT_NONE};
   return t;
 }
 
-SemaType type_num(DType d, bool untyped) {
+SemaType sema_type_num(DType d, bool untyped) {
   SemaType t = {.kind = TY_NUM, .dtype = d, .untyped = untyped};
   return t;
 }
 
-SemaType type_tile(DType d, int rank, const int64_t *extent) {
+SemaType sema_type_tile(DType d, int rank, const int64_t *extent) {
   SemaType t = {.kind = TY_TILE, .dtype = d, .rank = rank};
   memcpy(t.extent, extent, sizeof *extent * (size_t)rank);
   return t;
 }
 
-SemaType type_definite(SemaType t) {
+SemaType sema_type_definite(SemaType t) {
   t.untyped = false;
   return t;
 }
 
-bool type_same_shape(const SemaType *a, const SemaType *b) {
+bool sema_type_same_shape(const SemaType *a, const SemaType *b) {
   return a->rank == b->rank &&
          memcmp(a->extent, b->extent, sizeof *a->extent * (size_t)a->rank) == 0;
 }
 
-TExpr *texpr_error(Check *c, Span span) {
-  return texpr_new(c, TE_ERROR, type_kind(TY_ERROR), span);
+TExpr *sema_texpr_error(Check *c, Span span) {
+  return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_ERROR), span);
 }
 
-TExpr *texpr_const(Check *c, Scalar v, bool untyped, Span span) {
+TExpr *sema_texpr_const(Check *c, Scalar v, bool untyped, Span span) {
   DType t = untyped && v.type == DT_U64 ? DT_I64 : v.type;
-  TExpr *e = texpr_new(c, TE_CONST, type_num(t, untyped), span);
+  TExpr *e = sema_texpr_new(c, TE_CONST, sema_type_num(t, untyped), span);
   e->as.value = v;
   return e;
 }
 
-TExpr *texpr_int(Check *c, int64_t v, Span span) {
-  return texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, true, span);
+TExpr *sema_texpr_int(Check *c, int64_t v, Span span) {
+  return sema_texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, true, span);
 }
 
-TExpr *texpr_i64(Check *c, int64_t v, Span span) {
-  return texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, false, span);
+TExpr *sema_texpr_i64(Check *c, int64_t v, Span span) {
+  return sema_texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, false, span);
 }
 
-TExpr *texpr_bool(Check *c, bool v, Span span) {
-  return texpr_const(c, (Scalar){.type = DT_BOOL, .as.i = v}, false, span);
+TExpr *sema_texpr_bool(Check *c, bool v, Span span) {
+  return sema_texpr_const(c, (Scalar){.type = DT_BOOL, .as.i = v}, false, span);
 }
 
-TExpr *texpr_var(Check *c, TVar *v, bool untyped, Span span) {
-  TExpr *e = texpr_new(c, TE_VAR, type_num(v->type, untyped), span);
+TExpr *sema_texpr_var(Check *c, TVar *v, bool untyped, Span span) {
+  TExpr *e = sema_texpr_new(c, TE_VAR, sema_type_num(v->type, untyped), span);
   e->as.var = v;
   return e;
 }
 
-TExpr *texpr_wrap1(Check *c, TExprKind kind, SemaType type, TExpr *arg, Span span) {
-  TExpr *e = texpr_new(c, kind, type, span);
+TExpr *sema_texpr_wrap1(Check *c, TExprKind kind, SemaType type, TExpr *arg, Span span) {
+  TExpr *e = sema_texpr_new(c, kind, type, span);
   e->arg = ARENA_NEW(c->a, TExpr *);
   e->arg[0] = arg;
   e->nargs = 1;
   return e;
 }
 
-TVar *tvar_new(Check *c, TVarKind kind, const char *name, DType t, Span span) {
+TVar *sema_tvar_new(Check *c, TVarKind kind, const char *name, DType t, Span span) {
   TVar *v = ARENA_NEW(c->a, TVar);
   *v =
       (TVar){.name = name, .span = span, .kind = kind, .type = t, .lo = INT64_MIN, .hi = INT64_MAX};
   return v;
 }
 
-TBuf *tbuf_new(Check *c, TSpace space, const char *name, const SemaType *t, Span span) {
+TBuf *sema_tbuf_new(Check *c, TSpace space, const char *name, const SemaType *t, Span span) {
   TBuf *b = ARENA_NEW(c->a, TBuf);
   *b = (TBuf){.name = name, .span = span, .space = space, .dtype = t->dtype, .rank = t->rank};
   memcpy(b->extent, t->extent, sizeof b->extent);
   return b;
 }
 
-TStmt *tstmt_new(Check *c, TStmtKind kind, Span span) {
+TStmt *sema_tstmt_new(Check *c, TStmtKind kind, Span span) {
   TStmt *s = ARENA_NEW(c->a, TStmt);
   s->kind = kind;
   s->span = span;
@@ -101,20 +101,20 @@ TStmt *tstmt_new(Check *c, TStmtKind kind, Span span) {
   return s;
 }
 
-bool is_error(const TExpr *e) {
+bool sema_is_error(const TExpr *e) {
   return e->type.kind == TY_ERROR;
 }
-bool is_const(const TExpr *e) {
+bool sema_is_const(const TExpr *e) {
   return e->kind == TE_CONST;
 }
-bool is_tile(const TExpr *e) {
+bool sema_is_tile(const TExpr *e) {
   return e->type.kind == TY_TILE;
 }
-bool is_num(const TExpr *e) {
+bool sema_is_num(const TExpr *e) {
   return e->type.kind == TY_NUM;
 }
 
-bool is_const_int(const TExpr *e, int64_t *v) {
+bool sema_is_const_int(const TExpr *e, int64_t *v) {
   if (e->kind != TE_CONST || !dtype_is_int(e->type.dtype))
     return false;
   if (dtype_is_unsigned(e->as.value.type) && e->as.value.as.i < 0)
@@ -125,12 +125,12 @@ bool is_const_int(const TExpr *e, int64_t *v) {
 
 static bool axes_pure(const TRegion *r, int n) {
   for (int i = 0; i < n; i++)
-    if (!is_pure(r->axis[i].origin) || (r->axis[i].stop && !is_pure(r->axis[i].stop)))
+    if (!sema_is_pure(r->axis[i].origin) || (r->axis[i].stop && !sema_is_pure(r->axis[i].stop)))
       return false;
   return true;
 }
 
-bool is_pure(const TExpr *e) {
+bool sema_is_pure(const TExpr *e) {
   switch (e->kind) {
   case TE_REGION:
     if (!axes_pure(&e->as.region, e->as.region.buf->rank))
@@ -152,7 +152,7 @@ bool is_pure(const TExpr *e) {
     break;
   }
   for (int i = 0; i < e->nargs; i++)
-    if (!is_pure(e->arg[i]))
+    if (!sema_is_pure(e->arg[i]))
       return false;
   return true;
 }
@@ -178,14 +178,14 @@ static bool fold(Check *c, TExpr *e) {
   return true;
 }
 
-TExpr *texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int n, Span span) {
-  TExpr *e = texpr_new(c, TE_OP, type, span);
+TExpr *sema_texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int n, Span span) {
+  TExpr *e = sema_texpr_new(c, TE_OP, type, span);
   e->as.op = op;
   e->arg = ARENA_ARRAY(c->a, TExpr *, n);
   for (int i = 0; i < n; i++) {
     e->arg[i] = args[i];
-    if (is_error(args[i]))
-      return texpr_error(c, span);
+    if (sema_is_error(args[i]))
+      return sema_texpr_error(c, span);
   }
   e->nargs = n;
   if (type.kind == TY_NUM)
@@ -195,31 +195,31 @@ TExpr *texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int n, S
 
 /* ---------------------------------------------------------------- regions */
 
-TRegion region_whole(Check *c, TBuf *b, Span span) {
+TRegion sema_region_whole(Check *c, TBuf *b, Span span) {
   TRegion r = {.buf = b};
   for (int i = 0; i < b->rank; i++)
-    r.axis[i] =
-        (TAxis){.origin = texpr_i64(c, 0, span), .extent = b->extent[i], .step = 1, .keep = true};
+    r.axis[i] = (TAxis){
+        .origin = sema_texpr_i64(c, 0, span), .extent = b->extent[i], .step = 1, .keep = true};
   return r;
 }
 
-TExpr *texpr_whole(Check *c, TBuf *b, Span span) {
-  SemaType t = type_tile(b->dtype, b->rank, b->extent);
+TExpr *sema_texpr_whole(Check *c, TBuf *b, Span span) {
+  SemaType t = sema_type_tile(b->dtype, b->rank, b->extent);
   if (b->space == TB_GLOBAL)
     t.kind = TY_GLOBAL;
-  TExpr *e = texpr_new(c, TE_REGION, t, span);
-  e->as.region = region_whole(c, b, span);
+  TExpr *e = sema_texpr_new(c, TE_REGION, t, span);
+  e->as.region = sema_region_whole(c, b, span);
   return e;
 }
 
-int region_rank(const TRegion *r) {
+int sema_region_rank(const TRegion *r) {
   int n = 0;
   for (int i = 0; i < r->buf->rank; i++)
     n += r->axis[i].keep;
   return n;
 }
 
-void region_shape(const TRegion *r, SemaType *t) {
+void sema_region_shape(const TRegion *r, SemaType *t) {
   t->rank = 0;
   for (int i = 0; i < r->buf->rank; i++)
     if (r->axis[i].keep)
@@ -239,17 +239,17 @@ static bool same_region(const TRegion *a, const TRegion *b) {
   for (int i = 0; i < a->buf->rank; i++) {
     const TAxis *x = &a->axis[i], *y = &b->axis[i];
     if (x->keep != y->keep || x->extent != y->extent || x->step != y->step ||
-        !texpr_same(x->origin, y->origin) || !x->stop != !y->stop ||
-        (x->stop && !texpr_same(x->stop, y->stop)))
+        !sema_texpr_same(x->origin, y->origin) || !x->stop != !y->stop ||
+        (x->stop && !sema_texpr_same(x->stop, y->stop)))
       return false;
   }
   return true;
 }
 
 /* True only where both surely have one value at one place; loads and atomics never have. */
-bool texpr_same(const TExpr *a, const TExpr *b) {
+bool sema_texpr_same(const TExpr *a, const TExpr *b) {
   if (a == b)
-    return is_pure(a);
+    return sema_is_pure(a);
   if (a->kind != b->kind || a->type.dtype != b->type.dtype || a->nargs != b->nargs)
     return false;
   switch (a->kind) {
@@ -263,7 +263,7 @@ bool texpr_same(const TExpr *a, const TExpr *b) {
     if (a->as.op != b->as.op)
       return false;
     for (int i = 0; i < a->nargs; i++)
-      if (!texpr_same(a->arg[i], b->arg[i]))
+      if (!sema_texpr_same(a->arg[i], b->arg[i]))
         return false;
     return true;
   default:
@@ -290,7 +290,7 @@ static int64_t wrap_mul(int64_t a, int64_t b) {
 
 static void lin_atom(Lin *l, const TExpr *e, int64_t k) {
   for (int i = 0; i < l->n; i++)
-    if (texpr_same(l->atom[i], e)) {
+    if (sema_texpr_same(l->atom[i], e)) {
       l->coef[i] = wrap_add(l->coef[i], k);
       return;
     }
@@ -305,7 +305,7 @@ static void lin_atom(Lin *l, const TExpr *e, int64_t k) {
 /* Adds k * e. Only 64-bit arithmetic is taken apart: narrower types wrap on their own. */
 static void lin_add(Lin *l, const TExpr *e, int64_t k) {
   int64_t v;
-  if (is_const_int(e, &v)) {
+  if (sema_is_const_int(e, &v)) {
     l->constant = wrap_add(l->constant, wrap_mul(k, v));
     return;
   }
@@ -323,8 +323,8 @@ static void lin_add(Lin *l, const TExpr *e, int64_t k) {
     lin_add(l, e->arg[0], wrap_mul(k, -1));
     return;
   case OP_MUL: {
-    int other = is_const_int(e->arg[0], &v) ? 1 : 0;
-    if (other || is_const_int(e->arg[1], &v)) {
+    int other = sema_is_const_int(e->arg[0], &v) ? 1 : 0;
+    if (other || sema_is_const_int(e->arg[1], &v)) {
       lin_add(l, e->arg[other], wrap_mul(k, v));
       return;
     }
@@ -336,7 +336,7 @@ static void lin_add(Lin *l, const TExpr *e, int64_t k) {
   lin_atom(l, e, k);
 }
 
-bool texpr_difference(const TExpr *a, const TExpr *b, int64_t *d) {
+bool sema_texpr_difference(const TExpr *a, const TExpr *b, int64_t *d) {
   Lin l = {.ok = true};
   lin_add(&l, a, 1);
   lin_add(&l, b, -1);

@@ -5,7 +5,7 @@
  * interpreter of the host both ask here, so there is one set of rules.
  * Tests: tests/unit/check_sema.c, tests/errors.
  */
-#include "sema/sema.h"
+#include "sema.h"
 
 #include <math.h>
 #include <string.h>
