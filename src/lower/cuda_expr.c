@@ -90,44 +90,6 @@ const char *cuda_memory(DType t) {
   return name[t];
 }
 
-static bool is_narrow_float(DType t) {
-  return t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2;
-}
-
-static const char *rounder(Printer *p, DType t) {
-  const char *name = arena_printf(p->a, "ts_round_%s", dtype_name(t));
-  (void)cuda_part(p, name);
-  return name;
-}
-
-/* "ts_load_f16", "ts_store_bf16"; NULL where memory holds the value as it is. */
-static const char *mover(Printer *p, const char *which, DType t) {
-  if (!is_narrow_float(t))
-    return NULL;
-  const char *name = arena_printf(p->a, "ts_%s_%s", which, dtype_name(t));
-  (void)cuda_part(p, name);
-  return name;
-}
-
-void cuda_from_memory(Printer *p, DType t, const char *text, Str *out) {
-  const char *fn = mover(p, "load", t);
-  if (fn)
-    str_addf(out, "%s(%s)", fn, text);
-  else if (t == DT_BOOL)
-    str_addf(out, "%s != 0", text);
-  else
-    str_add(out, text);
-}
-
-void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out) {
-  const char *fn = mover(p, "store", t);
-  if (fn)
-    str_addf(out, "%s(", fn);
-  cuda_expr(p, e, PREC_COMMA, out);
-  if (fn)
-    str_addc(out, ')');
-}
-
 /* ---- constants ----------------------------------------------------------------------------- */
 
 static void float_constant(Printer *p, DType t, double x, Str *out) {
@@ -324,135 +286,6 @@ static void integer(Printer *p, const IrExpr *e, int prec, Str *out) {
   str_addc(out, ')');
 }
 
-/* ---- conversions --------------------------------------------------------------------------- */
-
-static void call1(Printer *p, const char *fn, const IrExpr *x, Str *out) {
-  (void)cuda_part(p, fn);
-  str_addf(out, "%s(", fn);
-  cuda_expr(p, x, PREC_COMMA, out);
-  str_addc(out, ')');
-}
-
-static void to_small(Printer *p, const IrExpr *x, DType to, const char *fn, Str *out) {
-  (void)cuda_part(p, "ts_hold");
-  str_add(out, "ts_hold(");
-  call1(p, fn, x, out);
-  str_addf(out, ", %lld, %lld)", (long long)dtype_int_min(to), (long long)dtype_int_max(to));
-}
-
-static void float_to_int(Printer *p, const IrExpr *x, DType to, Str *out) {
-  const char *stem = x->type == DT_F64 ? "ts_f64_to_" : "ts_to_";
-  if (dtype_bits(to) >= 32)
-    call1(p, arena_printf(p->a, "%s%s", stem, dtype_name(to)), x, out);
-  else /* int holds every value of the narrower types, unsigned ones too */
-    to_small(p, x, to, arena_printf(p->a, "%si32", stem), out);
-}
-
-static void int_to_narrow_float(Printer *p, const IrExpr *x, DType to, Str *out) {
-  bool exact = width(x) < 32 || to != DT_BF16;
-  (void)cuda_part(p, "ts_f64_to_odd");
-  str_addf(out, "%s(", rounder(p, to));
-  if (exact)
-    str_add(out, "(float)");
-  else
-    str_add(out, "ts_f64_to_odd(");
-  if (!exact && width(x) == 64)
-    call1(p, dtype_is_signed(x->type) ? "ts_odd_i64" : "ts_odd_u64", x, out);
-  else {
-    str_add(out, exact ? "" : "(double)");
-    cuda_expr(p, x, PREC_UNARY, out);
-  }
-  str_add(out, exact ? ")" : "))");
-}
-
-/* Whether every value of `from` is one of `to`. */
-static bool holds(DType to, DType from) {
-  if (from == to || to == DT_F32)
-    return true;
-  if (from == DT_F8E4M3 || from == DT_F8E5M2)
-    return to == DT_F16 || to == DT_BF16;
-  return false;
-}
-
-static void float_to_float(Printer *p, const IrExpr *x, DType to, int prec, Str *out) {
-  if (to == DT_F64 && x->type == DT_F64)
-    cuda_expr(p, x, prec, out);
-  else if (x->type != DT_F64 && to != DT_F64 && holds(to, x->type))
-    cuda_expr(p, x, prec, out);
-  else if (is_narrow_float(to)) {
-    str_addf(out, "%s(", rounder(p, to));
-    if (x->type == DT_F64)
-      call1(p, "ts_f64_to_odd", x, out);
-    else
-      cuda_expr(p, x, PREC_COMMA, out);
-    str_addc(out, ')');
-  } else {
-    str_add(out, to == DT_F64 ? "(double)" : "(float)");
-    cuda_expr(p, x, PREC_UNARY, out);
-  }
-}
-
-static void int_to_int(Printer *p, const IrExpr *e, int prec, Str *out) {
-  const IrExpr *x = e->arg[0];
-  CType to = cuda_ctype(p, e), from = cuda_ctype(p, x);
-  bool whole = cuda_exact(p, e) || width(e) >= 32;
-  if (to == from && whole) {
-    cuda_expr(p, x, prec, out);
-    return;
-  }
-  str_addf(out, "(%s)", whole ? cuda_cname(to) : cuda_memory(e->type));
-  cuda_expr(p, x, PREC_UNARY, out);
-}
-
-static void cast(Printer *p, const IrExpr *e, int prec, Str *out) {
-  const IrExpr *x = e->arg[0];
-  bool from_float = dtype_is_float(x->type), to_float = dtype_is_float(e->type);
-  if (e->type == x->type)
-    cuda_expr(p, x, prec, out);
-  else if (e->type == DT_BOOL) {
-    open_paren(out, prec > PREC_EQ);
-    cuda_expr(p, x, PREC_EQ + 1, out);
-    str_add(out, from_float ? (x->type == DT_F64 ? " != 0.0" : " != 0.0f") : " != 0");
-    close_paren(out, prec > PREC_EQ);
-  } else if (from_float && to_float)
-    float_to_float(p, x, e->type, prec, out);
-  else if (from_float)
-    float_to_int(p, x, e->type, out);
-  else if (is_narrow_float(e->type))
-    int_to_narrow_float(p, x, e->type, out);
-  else if (to_float) {
-    str_addf(out, "(%s)", cuda_cname(cuda_ctype(p, e)));
-    cuda_expr(p, x, PREC_UNARY, out);
-  } else
-    int_to_int(p, e, prec, out);
-}
-
-/* The bits of a value, as an unsigned of its size, then as the other type. */
-static void bitcast(Printer *p, const IrExpr *e, Str *out) {
-  const IrExpr *x = e->arg[0];
-  const char *load = mover(p, "load", e->type), *store = mover(p, "store", x->type);
-  const char *to = e->type == DT_F32   ? "__uint_as_float((unsigned)"
-                   : e->type == DT_F64 ? "__longlong_as_double((long long)"
-                   : e->type == DT_BOOL
-                       ? "((unsigned char)"
-                       : arena_printf(p->a, "(%s)(%s", cuda_cname(cuda_ctype(p, e)),
-                                      load ? "" : arena_printf(p->a, "(%s)", cuda_memory(e->type)));
-  if (load)
-    str_addf(out, "%s((%s)", load, cuda_memory(e->type));
-  else
-    str_add(out, to);
-  if (store)
-    str_addf(out, "%s(", store);
-  else if (x->type == DT_F32)
-    str_add(out, "__float_as_uint(");
-  else if (x->type == DT_F64)
-    str_add(out, "__double_as_longlong(");
-  else
-    str_addc(out, '(');
-  cuda_expr(p, x, PREC_COMMA, out);
-  str_add(out, e->type == DT_BOOL ? ") != 0)" : "))");
-}
-
 /* ---- calls --------------------------------------------------------------------------------- */
 
 /* A shared address becomes the hardware's: the block's base is added. */
@@ -516,7 +349,7 @@ static void call(Printer *p, const IrExpr *e, Str *out) {
   const OpInfo *info = op_info(e->op);
   const char *stem = info->cuda;
   DType t = call_type(p, e);
-  bool narrow = is_narrow_float(e->type);
+  bool narrow = cuda_is_narrow(e->type);
   if (narrow && e->op == OP_FMA)
     stem = "ts_fma_odd"; /* one rounding in all */
   const char *fn = *stem && *stem != '$' ? cuda_part_of(p, stem, t) : NULL;
@@ -526,7 +359,7 @@ static void call(Printer *p, const IrExpr *e, Str *out) {
     return;
   }
   if (narrow && !keeps_grid(e->op))
-    str_addf(out, "%s(", rounder(p, e->type));
+    str_addf(out, "%s(", cuda_rounder(p, e->type));
   if (small)
     str_addf(out, "(%s)", cuda_memory(e->type));
   str_add(out, fn);
@@ -573,9 +406,9 @@ static void choice(Printer *p, const IrExpr *e, int prec, Str *out) {
 }
 
 static void float_arithmetic(Printer *p, const IrExpr *e, int prec, Str *out) {
-  bool round = is_narrow_float(e->type) && e->op != OP_NEG;
+  bool round = cuda_is_narrow(e->type) && e->op != OP_NEG;
   if (round)
-    str_addf(out, "%s(", rounder(p, e->type));
+    str_addf(out, "%s(", cuda_rounder(p, e->type));
   if (e->op == OP_NEG) {
     str_addc(out, '-');
     cuda_expr(p, e->arg[0], PREC_UNARY, out);
@@ -635,10 +468,10 @@ void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out) {
     str_add(out, cuda_var(p, e->as.var));
     break;
   case OP_CAST:
-    cast(p, e, prec, out);
+    cuda_cast(p, e, prec, out);
     break;
   case OP_BITCAST:
-    bitcast(p, e, out);
+    cuda_bitcast(p, e, out);
     break;
   case OP_DESC:
     descriptor(p, e, out);

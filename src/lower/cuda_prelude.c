@@ -10,7 +10,7 @@
 
 /* prelude.cu, then src/ops/math.inc; of two parts of one name the first is taken. */
 static const char *const lines[] = {
-#include "lower/prelude_text.h"
+#include "prelude_text.h"
 };
 enum { LINES = sizeof lines / sizeof *lines };
 

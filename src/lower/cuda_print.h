@@ -1,8 +1,9 @@
 /* cuda_print.h: what the files of the CUDA printer share; private to src/lower.
  *
  * cuda_print.c assembles the text, cuda_stmt.c prints statements, cuda_op.c thread operations,
- * cuda_expr.c expressions, cuda_range.c knows ranges of integers, cuda_prelude.c the parts of the
- * prelude. Always holds: the printer decides nothing about the program; it spells it.
+ * cuda_expr.c expressions, cuda_cast.c conversions, cuda_range.c knows ranges of integers,
+ * cuda_prelude.c the parts of the prelude. Always holds: the printer decides nothing about the
+ * program; it spells it.
  */
 #ifndef TILESH_LOWER_CUDA_PRINT_H
 #define TILESH_LOWER_CUDA_PRINT_H
@@ -110,6 +111,15 @@ const char *cuda_var(Printer *p, const IrVar *v);
 const char *cuda_buffer(Printer *p, const IrBuffer *b);
 /* Element offset of an access or of a global operand. */
 void cuda_offset(Printer *p, const IrBuffer *b, IrExpr *const *index, int prec, Str *out);
+
+/* ---- cuda_cast.c ---------------------------------------------------------------------------- */
+
+/* f16, bf16, f8: kept as floats on their grid. */
+bool cuda_is_narrow(DType t);
+/* The prelude function that rounds a float to the grid of t. */
+const char *cuda_rounder(Printer *p, DType t);
+void cuda_cast(Printer *p, const IrExpr *e, int prec, Str *out);
+void cuda_bitcast(Printer *p, const IrExpr *e, Str *out);
 /* Wraps the text of a loaded element in its conversion, and of a value to store. */
 void cuda_from_memory(Printer *p, DType t, const char *text, Str *out);
 void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out);

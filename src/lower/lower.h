@@ -26,6 +26,15 @@ const char *const *target_names(size_t *n);
  * be done (shared memory beyond the target's: every tile, its bytes, and what would fit). */
 IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const Target *t, DiagSink *sink);
 
+/* The same, and `after` sees the kernel before and after each pass (--verify-each, --emit of what a
+ * pass made); where it returns false lowering ends with NULL. */
+typedef struct LowerHook {
+  bool (*after)(const IrKernel *before, IrKernel *after, const char *pass, void *ctx);
+  void *ctx;
+} LowerHook;
+IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Target *t,
+                         const LowerHook *hook, DiagSink *sink);
+
 /* What the launcher must pass, in this order, as the printed kernel's parameters. */
 typedef enum CudaArgKind { CUDA_ARG_TENSOR, CUDA_ARG_SCALAR, CUDA_ARG_TMAP, CUDA_ARG_FAULT, CUDA_ARG_STOP } CudaArgKind;
 typedef struct CudaArg {

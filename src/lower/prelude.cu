@@ -117,12 +117,22 @@ TS_FN @t ts_clamp_@s(@t x, @t lo, @t hi) {
 }
 //@ ts_abs_@: fn
 TS_FN @t ts_abs_@s(@t x) { return x < (@t)1 ? (@t)((@u)0 - (@u)x) : x; }
+//@ ts_sign_u32: fn
+TS_FN unsigned ts_sign_u32(unsigned x) { return x != 0u; }
+//@ ts_sign_u64: fn
+TS_FN unsigned long long ts_sign_u64(unsigned long long x) { return x != 0ull; }
+//@ ts_shr_u32: fn
+TS_FN unsigned ts_shr_u32(unsigned x, long long n) { return n >= 0 && n < 32 ? x >> (int)n : 0u; }
+//@ ts_shr_u64: fn
+TS_FN unsigned long long ts_shr_u64(unsigned long long x, long long n) {
+  return n >= 0 && n < 64 ? x >> (int)n : 0ull;
+}
 //@ ts_abs_u32: fn
 TS_FN unsigned ts_abs_u32(unsigned x) { return x; }
 //@ ts_abs_u64: fn
 TS_FN unsigned long long ts_abs_u64(unsigned long long x) { return x; }
 //@ ts_sign_@: fn
-TS_FN @t ts_sign_@s(@t x) { return (@t)(x > (@t)0) - (@t)(x < (@t)0); }
+TS_FN @t ts_sign_@s(@t x) { return x == (@t)0 ? x : x < (@t)1 ? (@t)-1 : (@t)1; }
 //@ ts_floordiv_@: fn
 TS_FN @t ts_floordiv_@s(@t a, @t b) {
   if (b == (@t)0) return (@t)0;
@@ -177,7 +187,7 @@ TS_FN unsigned long long ts_mulhi_u64(unsigned long long a, unsigned long long b
 TS_FN @t ts_shl_@s(@t x, long long n) { return n < 0 || n >= @w ? (@t)0 : (@t)((@u)x << (int)n); }
 //@ ts_shr_@: fn
 TS_FN @t ts_shr_@s(@t x, long long n) {
-  return n >= 0 && n < @w ? x >> (int)n : x < (@t)0 ? (@t)-1 : (@t)0;
+  return n >= 0 && n < @w ? x >> (int)n : x < (@t)1 && x != (@t)0 ? (@t)-1 : (@t)0;
 }
 //@ ts_popcount_@: fn
 TS_FN int ts_popcount_@s(@t x) { return @w == 64 ? __popcll((long long)x) : __popc((int)x); }

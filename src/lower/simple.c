@@ -1,0 +1,568 @@
+/* simple.c: the simplest lowering of a tile-level kernel to threads (see simple.h).
+ *
+ * In: a verified tile-level kernel and a target. Out: a thread-level kernel that computes the same
+ * bits, slowly; or diagnostics (a tile or construct that has no place on the target). Block-level
+ * scalars are computed by every thread alike; what may differ from one read to the next (a global
+ * tensor that someone writes, an atomic) is read once, by thread 0, and told to the others.
+ * Tests: tests/unit/check_lower.c (every construct, tile level against threads on the evaluator).
+ */
+#include "simple.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void simple_fail(Simple *s, DiagCode code, const char *fmt, ...) {
+  Str text = str_new(s->sink->arena);
+  va_list ap;
+  va_start(ap, fmt);
+  str_vaddf(&text, fmt, ap);
+  va_end(ap);
+  diag_add(s->sink, code, s->at, "%s", str_text(&text));
+  s->failed = true;
+}
+
+/* ---------------------------------------------------------------- building */
+
+IrStmt *emit(Simple *s, IrKind kind) {
+  return ir_add(s->k, s->out, kind, s->at);
+}
+
+static IrVar *define(Simple *s, IrVarKind kind, const char *name, IrExpr *value) {
+  IrStmt *st = emit(s, IRK_LET);
+  st->as.let.var = ir_var(s->k, kind, name, value->type);
+  st->as.let.value = value;
+  return st->as.let.var;
+}
+
+IrVar *emit_let(Simple *s, const char *name, IrExpr *value) {
+  IrVar *v = define(s, IRV_LET, name, value);
+  int64_t lo, hi;
+  if (ir_range(value, &lo, &hi)) {
+    v->lo = lo;
+    v->hi = hi;
+  }
+  return v;
+}
+
+IrVar *emit_var(Simple *s, const char *name, IrExpr *value) {
+  return define(s, IRV_MUT, name, value);
+}
+
+void emit_set(Simple *s, IrVar *var, IrExpr *value) {
+  IrStmt *st = emit(s, IRK_SET);
+  st->as.let.var = var;
+  st->as.let.value = value;
+}
+
+static void load_to(Simple *s, IrVar *var, IrAccess a) {
+  IrStmt *st = emit(s, IRK_LOAD);
+  a.check = false;
+  st->as.access.var = var;
+  st->as.access.at = a;
+}
+
+IrVar *emit_load(Simple *s, const char *name, IrAccess a) {
+  IrVar *v = ir_var(s->k, IRV_LET, name, a.buf->dtype);
+  load_to(s, v, a);
+  return v;
+}
+
+void emit_store(Simple *s, IrAccess a, IrExpr *value) {
+  IrStmt *st = emit(s, IRK_STORE);
+  a.check = false;
+  st->as.access.at = a;
+  st->as.access.value = value;
+}
+
+void emit_op(Simple *s, OpCode op) {
+  emit(s, IRK_OP)->as.op = (IrOp){op, NULL, 0};
+}
+
+IrStmt *emit_if(Simple *s, IrExpr *cond) {
+  IrStmt *st = emit(s, IRK_IF);
+  st->as.if_.cond = cond;
+  return st;
+}
+
+IrBlock *enter(Simple *s, IrBlock *into) {
+  IrBlock *before = s->out;
+  s->out = into;
+  return before;
+}
+
+/* Bounds of a loop's index, where its own are known. */
+static void index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step) {
+  int64_t a, b, c, d, e, f;
+  if (!ir_range(lo, &a, &b) || !ir_range(hi, &c, &d) || !ir_range(step, &e, &f) || e <= 0)
+    return;
+  v->lo = a;
+  v->hi = d > a ? d - 1 : a;
+}
+
+IrVar *emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step, IrStmt **loop) {
+  IrStmt *st = emit(s, IRK_FOR);
+  IrVar *v = ir_var(s->k, IRV_INDEX, name, lo->type);
+  st->as.loop = (IrFor){.index = v, .lo = lo, .hi = hi, .step = step};
+  index_range(v, lo, hi, step);
+  *loop = st;
+  return v;
+}
+
+static IrExpr *is_first(Simple *s) {
+  return ir_op2(s->k, OP_EQ, ir_ref(s->k, s->tid), ir_int_of(s->k, DT_I32, 0));
+}
+
+/* ---------------------------------------------------------------- one thread tells the others */
+
+static IrBuffer *once_tile(Simple *s, DType t) {
+  if (s->once[t])
+    return s->once[t];
+  IrExpr *one = ir_int(s->k, 1);
+  const char *name = arena_printf(s->arena, "once_%s", dtype_name(t));
+  IrBuffer *b = ir_buffer(s->k, IRS_SHARED, name, t, 1, &one);
+  b->offset = s->peak;
+  s->peak += 16;
+  ir_add(s->k, &s->start, IRK_ALLOC, s->k->span)->as.alloc = b;
+  return s->once[t] = b;
+}
+
+void broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx) {
+  IrBuffer *b = once_tile(s, var->type);
+  IrExpr *zero = ir_int_of(s->k, DT_I32, 0);
+  note_buffer(s, b, IR_WRITES);
+  fence(s);
+  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  IrExpr *value = then(s, ctx);
+  emit_store(s, access_at(s, b, &zero), value);
+  enter(s, before);
+  note_buffer(s, b, IR_READS);
+  fence(s);
+  load_to(s, var, access_at(s, b, &zero));
+}
+
+/* ---------------------------------------------------------------- element accesses */
+
+/* Loads into var; where an index is outside, var becomes a `var` that stays zero. */
+static void load_checked(Simple *s, IrVar *var, const IrAccess *a) {
+  IrExpr *bad = check_access(s, a);
+  IrAccess at = access_at(s, a->buf, a->index);
+  if (!bad) {
+    load_to(s, var, at);
+    return;
+  }
+  Scalar zero = {.type = DT_I64};
+  var->kind = IRV_MUT;
+  IrStmt *let = emit(s, IRK_LET);
+  let->as.let.var = var;
+  let->as.let.value = ir_const(s->k, scalar_convert(zero, var->type));
+  IrBlock *before = enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  emit_set(s, var, ir_ref(s->k, emit_load(s, "element", at)));
+  enter(s, before);
+}
+
+static IrExpr *load_once(Simple *s, void *ctx) {
+  const IrStmt *st = ctx;
+  IrVar *v = ir_var(s->k, IRV_LET, "element", st->as.access.var->type);
+  load_checked(s, v, &st->as.access.at);
+  if (s->k->cooperative)
+    emit_op(s, OP_MEMBAR); /* what the other block wrote before this element is seen after it */
+  return ir_ref(s->k, v);
+}
+
+/* Whether all threads that read an element at one place see the same, however long they take. */
+static bool steady(const IrBuffer *b) {
+  return b->space != IRS_GLOBAL || b->role == IRR_IN;
+}
+
+static void lower_load(Simple *s, IrStmt *st) {
+  note_buffer(s, st->as.access.at.buf, IR_READS);
+  if (s->in_map) {
+    load_checked(s, st->as.access.var, &st->as.access.at);
+    return;
+  }
+  if (!steady(st->as.access.at.buf)) {
+    broadcast(s, st->as.access.var, load_once, st);
+    return;
+  }
+  fence(s);
+  load_checked(s, st->as.access.var, &st->as.access.at);
+}
+
+static void store_checked(Simple *s, const IrStmt *st) {
+  IrExpr *bad = check_access(s, &st->as.access.at);
+  IrAccess at = access_at(s, st->as.access.at.buf, st->as.access.at.index);
+  IrBlock *before = s->out;
+  if (bad)
+    enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  emit_store(s, at, st->as.access.value);
+  enter(s, before);
+}
+
+static void lower_store(Simple *s, IrStmt *st) {
+  if (s->in_map) {
+    store_checked(s, st);
+    return;
+  }
+  note_buffer(s, st->as.access.at.buf, IR_WRITES);
+  fence(s);
+  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  store_checked(s, st);
+  enter(s, before);
+}
+
+/* ---------------------------------------------------------------- atomics */
+
+/* Fences of the device around it: what this block did before is seen by who sees the atomic, and
+ * what others did before theirs is seen after. */
+static void atomic_fenced(Simple *s, const IrAtomic *a, IrVar *old) {
+  bool global = a->at.buf->space == IRS_GLOBAL;
+  if (global)
+    emit_op(s, OP_MEMBAR);
+  IrStmt *st = emit(s, IRK_ATOMIC);
+  st->as.atomic = *a;
+  st->as.atomic.old = old;
+  st->as.atomic.at = access_at(s, a->at.buf, a->at.index);
+  if (global)
+    emit_op(s, OP_MEMBAR);
+}
+
+/* Where an index is outside, nothing happens and the old value reads as zero. */
+static void atomic_checked(Simple *s, const IrAtomic *a, IrVar *old) {
+  IrExpr *bad = check_access(s, &a->at);
+  if (!bad) {
+    atomic_fenced(s, a, old);
+    return;
+  }
+  Scalar zero = {.type = DT_I64};
+  if (old) {
+    old->kind = IRV_MUT;
+    IrStmt *let = emit(s, IRK_LET);
+    let->as.let.var = old;
+    let->as.let.value = ir_const(s->k, scalar_convert(zero, old->type));
+  }
+  IrBlock *before = enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  IrVar *inner = old ? ir_var(s->k, IRV_LET, "element", old->type) : NULL;
+  atomic_fenced(s, a, inner);
+  if (old)
+    emit_set(s, old, ir_ref(s->k, inner));
+  enter(s, before);
+}
+
+static IrExpr *atomic_once(Simple *s, void *ctx) {
+  const IrAtomic *a = ctx;
+  IrVar *v = ir_var(s->k, IRV_LET, "before", a->at.buf->dtype);
+  atomic_checked(s, a, v);
+  return ir_ref(s->k, v);
+}
+
+static void lower_atomic(Simple *s, IrStmt *st) {
+  IrAtomic *a = &st->as.atomic;
+  if (s->in_map) {
+    atomic_checked(s, a, a->old);
+    return;
+  }
+  flush(s); /* everything that the block did is done before it */
+  note_buffer(s, a->at.buf, IR_READS | IR_WRITES);
+  if (a->old) {
+    broadcast(s, a->old, atomic_once, a);
+    return;
+  }
+  fence(s);
+  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  atomic_checked(s, a, NULL);
+  enter(s, before);
+}
+
+/* ---------------------------------------------------------------- control */
+
+static void lower_block(Simple *s, const IrBlock *in, IrBlock *out);
+
+/* `return` while the block's threads still have other blocks to run: leave loop after loop. */
+static void leave_loop(Simple *s) {
+  IrBlock *before = enter(s, &emit_if(s, ir_ref(s->k, s->left))->as.if_.then);
+  emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
+  enter(s, before);
+}
+
+static bool finds_return(IrStmt *st, void *ctx) {
+  *(bool *)ctx |= st->kind == IRK_RETURN;
+  return true;
+}
+
+static bool has_return(IrStmt *st) {
+  bool found = false;
+  IrBlock *inner;
+  for (int i = 0; (inner = ir_nested(st, i)); i++)
+    ir_walk(inner, finds_return, &found);
+  return found;
+}
+
+static void after_loop(Simple *s, IrStmt *st) {
+  if (s->slot && s->left && has_return(st))
+    leave_loop(s);
+}
+
+static void lower_jump(Simple *s, const IrStmt *st) {
+  if (!s->in_map)
+    flush(s);
+  if (st->kind == IRK_RETURN && s->left) {
+    emit_set(s, s->left, ir_bool(s->k, true));
+    emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
+    return;
+  }
+  emit(s, st->kind);
+}
+
+/* The iterations of a persistent loop that fall to this block: every blocks-th from its own on. */
+static void share_out(Simple *s, IrFor *f) {
+  DType t = f->index->type;
+  IrExpr *first = ir_op2(s->k, OP_MUL, ir_cast(s->k, s->block, t), f->step);
+  f->lo = ir_op2(s->k, OP_ADD, f->lo, first);
+  f->step = ir_op2(s->k, OP_MUL, f->step, ir_cast(s->k, s->blocks, t));
+}
+
+/* A step of zero would never end. Nothing after the fault is computed. */
+static void check_step(Simple *s, const IrFor *f) {
+  int64_t c;
+  if (ir_is_const(f->step, &c) && c != 0)
+    return;
+  IrExpr *zero = ir_int_of(s->k, f->step->type, 0), *bad = ir_op2(s->k, OP_EQ, f->step, zero);
+  emit_fault(s, bad, "the loop's step is zero", zero, zero);
+  IrBlock *before = enter(s, &emit_if(s, bad)->as.if_.then);
+  emit(s, IRK_RETURN);
+  enter(s, before);
+}
+
+static void lower_for(Simple *s, IrStmt *st) {
+  IrFor f = st->as.loop;
+  check_step(s, &f);
+  if (f.loop == IRF_PERSISTENT)
+    share_out(s, &f);
+  index_range(f.index, f.lo, f.hi, f.step);
+  if (!(f.loop == IRF_UNROLL && s->in_map))
+    f.loop = IRF_SERIAL;
+  f.stages = f.loop == IRF_UNROLL ? f.stages : 0;
+  IrStmt *out = emit(s, IRK_FOR);
+  out->as.loop = f;
+  out->as.loop.body = (IrBlock){0};
+  size_t n = s->held.n;
+  uint8_t *before = arena_copy(s->arena, s->held.v, n);
+  s->loops++;
+  lower_block(s, &st->as.loop.body, &out->as.loop.body);
+  s->loops--;
+  for (size_t i = 0; i < n; i++)
+    s->held.v[i] |= before[i]; /* the loop may run no iteration */
+  after_loop(s, st);
+}
+
+static void lower_while(Simple *s, IrStmt *st) {
+  if (!s->in_map)
+    flush(s);
+  IrStmt *out = emit(s, IRK_WHILE);
+  out->as.while_.cond = st->as.while_.cond;
+  s->loops++;
+  lower_block(s, &st->as.while_.cond_block, &out->as.while_.cond_block);
+  lower_block(s, &st->as.while_.body, &out->as.while_.body);
+  s->loops--;
+  after_loop(s, st);
+}
+
+/* What either branch holds is held after it. */
+static void lower_if(Simple *s, IrStmt *st) {
+  size_t n = s->held.n;
+  uint8_t *before = arena_copy(s->arena, s->held.v, n);
+  IrStmt *out = emit(s, IRK_IF);
+  out->as.if_.cond = st->as.if_.cond;
+  lower_block(s, &st->as.if_.then, &out->as.if_.then);
+  uint8_t *after = arena_copy(s->arena, s->held.v, s->held.n);
+  size_t nafter = s->held.n;
+  for (size_t i = 0; i < s->held.n; i++)
+    s->held.v[i] = i < n ? before[i] : 0;
+  lower_block(s, &st->as.if_.other, &out->as.if_.other);
+  for (size_t i = 0; i < nafter; i++)
+    s->held.v[i] |= after[i];
+}
+
+/* ---------------------------------------------------------------- reports and declarations */
+
+static void lower_report(Simple *s, IrStmt *st) {
+  for (int i = 0; i < st->as.report.nparts; i++)
+    if (st->as.report.part[i].region) {
+      simple_fail(s, E0712, "a tile printed inside a kernel is shown on the CPU only so far");
+      return;
+    }
+  if (st->as.report.kind == IRP_ASSERT || s->in_map) {
+    emit(s, IRK_REPORT)->as.report = st->as.report;
+    return;
+  }
+  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  emit(s, IRK_REPORT)->as.report = st->as.report;
+  enter(s, before);
+}
+
+static void lower_alloc(Simple *s, const IrStmt *st) {
+  IrBuffer *b = st->as.alloc;
+  b->layout = NULL; /* a statement about speed; row-major serves */
+  b->unchecked |= s->k->unchecked;
+  if (!place_of(s, b)->spilled)
+    emit(s, IRK_ALLOC)->as.alloc = b;
+}
+
+static void lower_stmt(Simple *s, IrStmt *st) {
+  s->at = st->span;
+  switch (st->kind) {
+  case IRK_LET:
+  case IRK_SET:
+    emit(s, st->kind)->as.let = st->as.let;
+    break;
+  case IRK_FOR:
+    lower_for(s, st);
+    break;
+  case IRK_WHILE:
+    lower_while(s, st);
+    break;
+  case IRK_IF:
+    lower_if(s, st);
+    break;
+  case IRK_BREAK:
+  case IRK_CONTINUE:
+  case IRK_RETURN:
+    lower_jump(s, st);
+    break;
+  case IRK_LOAD:
+    lower_load(s, st);
+    break;
+  case IRK_STORE:
+    lower_store(s, st);
+    break;
+  case IRK_ATOMIC:
+    if (st->as.atomic.region)
+      lower_tile(s, st);
+    else
+      lower_atomic(s, st);
+    break;
+  case IRK_REPORT:
+    lower_report(s, st);
+    break;
+  case IRK_ALLOC:
+    lower_alloc(s, st);
+    break;
+  case IRK_MAP:
+    lower_map(s, st);
+    break;
+  default:
+    lower_tile(s, st);
+  }
+}
+
+static bool declares_tiles(const IrBlock *b) {
+  for (size_t i = 0; i < b->n; i++)
+    if (b->v[i]->kind == IRK_ALLOC)
+      return true;
+  return false;
+}
+
+void lower_points(Simple *s, const IrBlock *in) {
+  for (size_t i = 0; i < in->n; i++)
+    lower_stmt(s, in->v[i]);
+}
+
+static bool ends_in_jump(const IrBlock *b) {
+  return b->n && b->v[b->n - 1]->kind >= IRK_BREAK && b->v[b->n - 1]->kind <= IRK_RETURN;
+}
+
+/* A nested block. A loop's body ends with nothing held, so that its next iteration starts so; a
+ * block with tiles too, because its neighbours use the same bytes. */
+static void lower_block(Simple *s, const IrBlock *in, IrBlock *out) {
+  IrBlock *before = enter(s, out);
+  lower_points(s, in);
+  if (!s->in_map && !ends_in_jump(in) && (s->loops || declares_tiles(in)))
+    flush(s);
+  enter(s, before);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+/* The program's grid, which slabs replace by one of slots. */
+typedef struct Grid {
+  int rank;
+  IrExpr *extent[3];
+  IrVar *index[3];
+} Grid;
+
+/* Linear index of a block, first axis fastest, and the number of blocks. */
+static void number_blocks(Simple *s) {
+  IrKernel *k = s->k;
+  s->block = ir_int(k, 0);
+  s->blocks = ir_int(k, 1);
+  for (int i = 0; i < k->grid_rank; i++) {
+    IrExpr *index = ir_cast(k, ir_ref(k, k->grid_index[i]), DT_I64);
+    s->block = ir_op2(k, OP_ADD, s->block, ir_op2(k, OP_MUL, index, s->blocks));
+    s->blocks = ir_op2(k, OP_MUL, s->blocks, k->grid[i]);
+  }
+}
+
+/* With slabs the launch's blocks take turns at the program's blocks, whose indices are then
+ * variables: the opened loop's body is entered. */
+static void open_turns(Simple *s, const Grid *g, IrBlock *body) {
+  IrKernel *k = s->k;
+  IrStmt *loop;
+  IrVar *turn = emit_for(s, "turn", ir_ref(k, s->slot), s->blocks, k->grid[0], &loop);
+  enter(s, &loop->as.loop.body);
+  IrExpr *rest = ir_ref(k, turn);
+  for (int i = 0; i < g->rank; i++) {
+    IrStmt *let = emit(s, IRK_LET);
+    g->index[i]->kind = IRV_LET;
+    let->as.let.var = g->index[i];
+    let->as.let.value = i == g->rank - 1 ? rest : ir_op2(k, OP_MOD, rest, g->extent[i]);
+    rest = ir_op2(k, OP_FLOORDIV, rest, g->extent[i]);
+  }
+  bool returns = false;
+  ir_walk(body, finds_return, &returns);
+  if (returns)
+    s->left = emit_var(s, "left", ir_bool(k, false));
+}
+
+static void lower_body(Simple *s, const Grid *g, IrBlock *body, IrBlock *out) {
+  enter(s, out);
+  s->at = s->k->span;
+  if (s->slot)
+    open_turns(s, g, body);
+  lower_points(s, body);
+  if (s->slot)
+    flush(s);
+}
+
+static void finish(Simple *s, const IrBlock *body) {
+  IrKernel *k = s->k;
+  IrBlock all = {0};
+  for (size_t i = 0; i < s->start.n; i++)
+    VEC_PUSH(k->arena, &all, s->start.v[i]);
+  for (size_t i = 0; i < body->n; i++)
+    VEC_PUSH(k->arena, &all, body->v[i]);
+  k->body = all;
+  k->shared_bytes = s->peak;
+  k->level = IR_THREAD;
+  ir_name_apart(k);
+}
+
+IrKernel *lower_simple(Arena *a, const IrKernel *from, const Target *t, DiagSink *sink) {
+  enum { THREADS = 128 };
+  IrKernel *k = ir_kernel_clone(a, from);
+  Simple s = {.k = k, .target = t, .sink = sink, .arena = a};
+  Grid g = {.rank = k->grid_rank};
+  memcpy(g.extent, k->grid, sizeof g.extent);
+  memcpy(g.index, k->grid_index, sizeof g.index);
+  k->threads = k->threads ? (k->threads + 31) / 32 * 32 : THREADS;
+  number_blocks(&s);
+  IrBlock body = k->body, out = {0};
+  if (!place_tiles(&s))
+    return NULL;
+  enter(&s, &s.start);
+  s.tid = emit_let(&s, "t", ir_expr(k, OP_TID, DT_NONE, NULL, 0));
+  s.tid->lo = 0;
+  s.tid->hi = k->threads - 1;
+  lower_body(&s, &g, &body, &out);
+  finish(&s, &out);
+  return s.failed ? NULL : k;
+}

@@ -1,0 +1,89 @@
+/* simple.h: the simplest lowering of tile level to threads; what its files share. Private.
+ *
+ * simple.c: the kernel, control, block-level scalars; simple_place.c: where tiles lie, accesses,
+ * bounds, barriers; simple_tile.c: tile operations as loops of the block's threads.
+ *
+ * One block of threads runs a block's statements in order. A tile is a shared tile of the block,
+ * or, where shared memory has no room, a slab of global scratch. A tile operation is a loop in
+ * which thread t takes the elements t, t + threads, …; each element is computed by one thread, in
+ * the order of the tile level, so that the bits are the same. Barriers stand where a statement
+ * touches what an earlier one wrote, or writes what it read.
+ */
+#ifndef TILESH_LOWER_SIMPLE_H
+#define TILESH_LOWER_SIMPLE_H
+
+#include "lower.h"
+
+/* Where a tile of the program lies. */
+typedef struct Place {
+  bool tile;                   /* a tile of the program (not a parameter) */
+  bool spilled;                /* in global scratch: row-major behind the block's slot */
+  int rank;                    /* of the program's tile */
+  int64_t extent[IR_MAX_RANK]; /* of the program's tile */
+  int64_t bytes;
+} Place;
+
+typedef struct Simple {
+  IrKernel *k;
+  const Target *target;
+  DiagSink *sink;
+  Arena *arena; /* scratch of this pass */
+  bool failed;
+  IrBlock *out;             /* where statements go */
+  Span at;                  /* of the program's statement that they come from */
+  IrVar *tid;               /* i32, index of the thread */
+  VEC(Place) place;         /* by buffer id */
+  VEC(uint8_t) held;        /* by buffer id: reads and writes since the last barrier */
+  VEC(uint8_t) now;         /* by buffer id: what the statement being built does */
+  IrBuffer *once[DT_COUNT]; /* one-element tiles through which one thread tells the others */
+  IrBlock start;            /* what stands before everything: their declarations */
+  int64_t peak;             /* bytes of shared memory of the program's tiles */
+  IrVar *slot;              /* this block's slab of the spilled tiles; NULL: none spilled */
+  IrVar *left;              /* bool var: `return` was reached (slabs only) */
+  IrExpr *block, *blocks;   /* linear index of the block and number of blocks, i64 */
+  int loops;                /* enclosing loops of the program, inside the loop over slabs */
+  bool in_map; /* inside a parallel loop or whole-tile expression: one thread's program */
+} Simple;
+
+/* simple.c: statements. */
+IrStmt *emit(Simple *s, IrKind kind);
+IrVar *emit_let(Simple *s, const char *name, IrExpr *value); /* let name = value */
+IrVar *emit_var(Simple *s, const char *name, IrExpr *value); /* var name = value */
+void emit_set(Simple *s, IrVar *var, IrExpr *value);
+IrVar *emit_load(Simple *s, const char *name, IrAccess a);
+void emit_store(Simple *s, IrAccess a, IrExpr *value);
+void emit_op(Simple *s, OpCode op);       /* without operands */
+IrStmt *emit_if(Simple *s, IrExpr *cond); /* an empty one */
+IrVar *emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step, IrStmt **loop);
+IrBlock *enter(Simple *s, IrBlock *into); /* returns what was before */
+void simple_fail(Simple *s, DiagCode code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The statements of a parallel loop's or whole-tile expression's body. */
+void lower_points(Simple *s, const IrBlock *in);
+/* Thread 0 does `then`; the value it returns goes to all threads, which define var with it. What
+ * the caller has noted belongs to it. */
+void broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx);
+
+/* simple_place.c: places and barriers. */
+bool place_tiles(Simple *s);
+Place *place_of(Simple *s, const IrBuffer *b);
+void note_buffer(Simple *s, const IrBuffer *b,
+                 unsigned how); /* the statement being built uses it */
+void fence(Simple *s); /* a barrier where what was noted conflicts with what is held; holds it */
+void flush(Simple *s); /* a barrier if anything is held */
+void barrier(Simple *s);
+IrAccess access_at(Simple *s, IrBuffer *b,
+                   IrExpr *const *index); /* of the program's tile or tensor */
+/* FAULTs for the axes that the indices may leave; NULL where they cannot, else whether they do. */
+IrExpr *check_access(Simple *s, const IrAccess *a);
+IrExpr *extent_of(Simple *s, const IrBuffer *b, int axis); /* i64, of the program's tile */
+IrExpr *emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y);
+
+/* simple_tile.c: tile operations. */
+void lower_tile(Simple *s, IrStmt *st);
+void lower_map(Simple *s, IrStmt *st);
+
+/* passes.c */
+IrKernel *lower_simple(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
+
+#endif

@@ -1,0 +1,264 @@
+/* simple_place.c: where the program's tiles lie, accesses to them, bounds, barriers.
+ *
+ * In: a tile-level kernel that is being lowered. Out: offsets in shared memory by scope (tiles of
+ * separate scopes share bytes); slabs of global scratch for the largest tiles where shared memory
+ * has no room. Always holds: a block that declares tiles ends with a barrier, so that tiles which
+ * share bytes never meet. Tests: tests/unit/check_lower.c.
+ */
+#include "simple.h"
+
+#include <inttypes.h>
+
+enum { ALIGN = 16, ONCE_BYTES = 16 * DT_COUNT };
+
+static int64_t aligned(int64_t n) {
+  return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+Place *place_of(Simple *s, const IrBuffer *b) {
+  while (s->place.n <= b->id)
+    VEC_PUSH(s->arena, &s->place, (Place){0});
+  return &s->place.v[b->id];
+}
+
+/* ---------------------------------------------------------------- planning */
+
+static void note_tile(Simple *s, const IrBuffer *b) {
+  Place *p = place_of(s, b);
+  int64_t n = 1;
+  p->tile = true;
+  p->rank = b->rank;
+  for (int i = 0; i < b->rank; i++) {
+    ir_is_const(b->extent[i], &p->extent[i]);
+    n *= p->extent[i]; /* the verifier bounds the product */
+  }
+  p->bytes = n * (int64_t)dtype_size(b->dtype);
+}
+
+static bool find_tiles(IrStmt *st, void *ctx) {
+  if (st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL)
+    note_tile(ctx, st->as.alloc);
+  return true;
+}
+
+/* Offsets of a block's tiles from `top` on, those of its nested blocks above them; the greatest
+ * end. */
+static int64_t plan_block(Simple *s, IrBlock *b, int64_t top) {
+  int64_t peak = top;
+  for (size_t i = 0; i < b->n; i++) {
+    IrStmt *st = b->v[i];
+    IrBlock *inner;
+    if (st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL) {
+      const Place *p = place_of(s, st->as.alloc);
+      st->as.alloc->offset = top;
+      top += p->spilled ? 0 : aligned(p->bytes);
+    }
+    for (int j = 0; (inner = ir_nested(st, j)); j++) {
+      int64_t end = plan_block(s, inner, top);
+      peak = end > peak ? end : peak;
+    }
+    peak = top > peak ? top : peak;
+  }
+  return peak;
+}
+
+static Place *largest(Simple *s) {
+  Place *best = NULL;
+  for (size_t i = 0; i < s->place.n; i++) {
+    Place *p = &s->place.v[i];
+    if (p->tile && !p->spilled && p->bytes && (!best || p->bytes > best->bytes))
+      best = p;
+  }
+  return best;
+}
+
+/* Why it cannot be done: each tile and its bytes. */
+static bool no_room(Simple *s, const char *why) {
+  Str list = str_new(s->sink->arena);
+  for (size_t i = 0; i < s->place.n; i++)
+    if (s->place.v[i].tile)
+      str_addf(&list, "%s%s %" PRId64, list.n ? ", " : "", s->k->buffers.v[i]->name,
+               s->place.v[i].bytes);
+  s->failed = true;
+  Diag *d =
+      diag_add(s->sink, E0711, s->k->span,
+               "the tiles of `%s` need more than the %zu bytes of shared memory of %s, and %s",
+               s->k->name, s->target->shared_limit, s->target->name, why);
+  diag_hint(s->sink, d, "bytes of each tile: %s", str_text(&list));
+  return false;
+}
+
+/* A tile moves to scratch: one slab for each slot, row-major. */
+static void spill(Simple *s, IrBuffer *b, IrExpr *slots) {
+  const Place *p = place_of(s, b);
+  IrParam param = {.buf = b};
+  b->space = IRS_GLOBAL;
+  b->role = IRR_SCRATCH;
+  b->layout = NULL;
+  b->rank = 2;
+  b->extent[0] = slots;
+  b->extent[1] = ir_int(s->k, p->bytes / (int64_t)dtype_size(b->dtype));
+  VEC_PUSH(s->k->arena, &s->k->params, param);
+}
+
+/* As many blocks as multiprocessors take turns at the program's blocks, so that the slabs stay few;
+ * a cooperative kernel's blocks wait for each other and so each has its own. */
+static IrExpr *count_slots(Simple *s) {
+  IrExpr *n = s->blocks;
+  if (s->k->cooperative)
+    return n;
+  return ir_op2(s->k, OP_MIN2, n, ir_ref(s->k, ir_sms(s->k)));
+}
+
+static IrVar *pre_let(Simple *s, const char *name, IrExpr *value) {
+  IrStmt *st = ir_add(s->k, &s->k->pre, IRK_LET, s->k->span);
+  st->as.let.var = ir_var(s->k, IRV_LET, name, value->type);
+  st->as.let.value = value;
+  return st->as.let.var;
+}
+
+static void spill_all(Simple *s) {
+  IrKernel *k = s->k;
+  IrExpr *slots = ir_ref(k, pre_let(s, "slots", count_slots(s)));
+  for (size_t i = 0; i < s->place.n; i++)
+    if (s->place.v[i].spilled)
+      spill(s, k->buffers.v[i], slots);
+  k->grid_rank = 1;
+  k->grid[0] = slots;
+  s->slot = k->grid_index[0] = ir_var(k, IRV_GRID, "slot", DT_I64);
+}
+
+bool place_tiles(Simple *s) {
+  int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
+  bool spilled = false;
+  ir_walk(&s->k->body, find_tiles, s);
+  while ((s->peak = plan_block(s, &s->k->body, 0)) > limit) {
+    Place *p = largest(s);
+    if (!p)
+      return no_room(s, "nothing is left to move to scratch");
+    p->spilled = spilled = true;
+  }
+  for (size_t i = 0; i < s->place.n; i++)
+    if (s->place.v[i].tile)
+      s->k->buffers.v[i]->space = IRS_SHARED;
+  if (spilled)
+    spill_all(s);
+  return true;
+}
+
+/* ---------------------------------------------------------------- barriers */
+
+static void grow(Simple *s, uint32_t id) {
+  while (s->held.n <= id) {
+    VEC_PUSH(s->arena, &s->held, 0);
+    VEC_PUSH(s->arena, &s->now, 0);
+  }
+}
+
+void note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
+  if (b->space == IRS_LOCAL || b->space == IRS_REG)
+    return;
+  grow(s, b->id);
+  s->now.v[b->id] |= (uint8_t)how;
+}
+
+void barrier(Simple *s) {
+  emit_op(s, OP_SYNCTHREADS);
+  for (size_t i = 0; i < s->held.n; i++)
+    s->held.v[i] = 0;
+}
+
+void flush(Simple *s) {
+  for (size_t i = 0; i < s->held.n; i++)
+    if (s->held.v[i]) {
+      barrier(s);
+      return;
+    }
+}
+
+void fence(Simple *s) {
+  bool conflict = false;
+  for (size_t i = 0; i < s->now.n; i++)
+    conflict |=
+        (s->held.v[i] & IR_WRITES && s->now.v[i]) || (s->held.v[i] && s->now.v[i] & IR_WRITES);
+  if (conflict)
+    barrier(s);
+  for (size_t i = 0; i < s->now.n; i++) {
+    s->held.v[i] |= s->now.v[i];
+    s->now.v[i] = 0;
+  }
+}
+
+/* ---------------------------------------------------------------- accesses */
+
+IrExpr *extent_of(Simple *s, const IrBuffer *b, int axis) {
+  const Place *p = place_of(s, b);
+  return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
+}
+
+static int rank_of(Simple *s, const IrBuffer *b) {
+  const Place *p = place_of(s, b);
+  return p->tile ? p->rank : b->rank;
+}
+
+IrAccess access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
+  const Place *p = place_of(s, b);
+  IrAccess a = {.buf = b};
+  if (!p->spilled) {
+    for (int i = 0; i < b->rank; i++)
+      a.index[i] = index[i];
+    return a;
+  }
+  IrExpr *at = ir_int(s->k, 0);
+  for (int i = 0; i < p->rank; i++)
+    at = ir_op2(s->k, OP_ADD, ir_op2(s->k, OP_MUL, at, ir_int(s->k, p->extent[i])),
+                ir_cast(s->k, index[i], DT_I64));
+  a.index[0] = ir_ref(s->k, s->slot);
+  a.index[1] = at;
+  return a;
+}
+
+IrExpr *emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y) {
+  IrKernel *k = s->k;
+  IrStmt *st = emit(s, IRK_OP);
+  IrOperand *o = ARENA_ARRAY(k->arena, IrOperand, 4);
+  o[0] = (IrOperand){.kind = IRO_EXPR, .expr = bad};
+  o[1] = (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(k, DT_I32, ir_site(k, text))};
+  o[2] = (IrOperand){.kind = IRO_EXPR, .expr = x};
+  o[3] = (IrOperand){.kind = IRO_EXPR, .expr = y};
+  st->as.op = (IrOp){OP_FAULT, o, 4};
+  return bad;
+}
+
+/* Whether i lies outside [0, n); NULL where it cannot. */
+static IrExpr *outside(Simple *s, IrExpr *i, IrExpr *n) {
+  int64_t lo, hi, end, end_hi;
+  bool known = ir_range(i, &lo, &hi);
+  IrExpr *bad = NULL;
+  if (!known || lo < 0)
+    bad = ir_op2(s->k, OP_LT, i, ir_int_of(s->k, i->type, 0));
+  if (known && ir_range(n, &end, &end_hi) && hi < end)
+    return bad;
+  IrExpr *past = ir_op2(s->k, OP_GE, i, n);
+  return bad ? ir_op2(s->k, OP_OR, bad, past) : past;
+}
+
+IrExpr *check_access(Simple *s, const IrAccess *a) {
+  IrExpr *bad = NULL;
+  if (!a->check || a->buf->unchecked || s->k->unchecked)
+    return NULL;
+  int rank = rank_of(s, a->buf);
+  for (int i = 0; i < rank; i++) {
+    IrExpr *index = ir_cast(s->k, a->index[i], DT_I64), *n = extent_of(s, a->buf, i);
+    IrExpr *out = outside(s, index, n);
+    if (!out)
+      continue;
+    out = ir_ref(s->k, emit_let(s, "outside", out));
+    emit_fault(s, out,
+               arena_printf(s->arena, "index {0} is outside axis %d of %s, whose extent is {1}", i,
+                            a->buf->name),
+               index, n);
+    bad = bad ? ir_op2(s->k, OP_OR, bad, out) : out;
+  }
+  return bad;
+}
