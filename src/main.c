@@ -1,10 +1,405 @@
-/* main.c: the command line. So far only --version; the session's command line replaces it. */
-#include <stdio.h>
+/* main.c: the command line.
+ *
+ * In: arguments, environment, files. Out: results on standard output, everything else on standard
+ * error, and an exit status: 0 well, 1 the program failed, 2 wrong usage or input/output, 3 it does
+ * not compile, 4 the device failed. Options and commands are rows of options.def; each command is
+ * one function here or in src/commands.c. The flag that Ctrl-C sets is the only mutable object of
+ * file scope in the program. Tests: tests/cli.
+ */
+#include "main.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "repl/repl.h"
+
+static volatile sig_atomic_t tile_interrupted;
+
+static void on_interrupt(int signal_number) {
+  (void)signal_number;
+  tile_interrupted = 1;
+}
+
+/* Outside the prompt the second Ctrl-C, while the first has not been heeded, ends the process. */
+static void set_signals(bool prompt) {
+  struct sigaction action = {.sa_handler = on_interrupt,
+                             .sa_flags = prompt ? 0 : (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  signal(SIGPIPE, SIG_IGN); /* a reader that is gone is a failed write, exit status 2 */
+}
+
+/* Options ------------------------------------------------------------------------------------ */
+
+enum {
+#define OPTION(id, name, letter, argument, help) OPT_##id,
+#include "options.def"
+  OPT_COUNT,
+  OPT_BASE = 256 /* getopt's value of option i is OPT_BASE + i */
+};
+
+static const struct option long_options[] = {
+#define OPTION(id, name, letter, argument, help)                                                   \
+  {name, (argument) ? required_argument : no_argument, NULL, OPT_BASE + OPT_##id},
+#include "options.def"
+    {NULL, 0, NULL, 0}};
+
+static const char short_options[] = "+e:o:Vh";
+
+static int usage(const char *text, const char *what) {
+  fprintf(stderr, "tilesh: %s%s%s; `tilesh --help` lists what there is\n", text, what ? " " : "",
+          what ? what : "");
+  return EXIT_USAGE;
+}
+
+static bool number(const char *text, long long *out) {
+  char *end = NULL;
+  errno = 0;
+  *out = strtoll(text, &end, 10);
+  return end != text && !*end && errno == 0;
+}
+
+/* One of the words of a NULL-ended list; -1 where it is none. */
+static int word(const char *text, const char *const *words) {
+  for (int i = 0; words[i]; i++)
+    if (strcmp(text, words[i]) == 0)
+      return i;
+  return -1;
+}
+
+static bool set_emit(Cli *c, const char *text) {
+  static const char *const stages[] = {"ast",  "ir",  "scheduled", "lowered",
+                                       "cuda", "ptx", "cubin",     NULL};
+  int i = word(text, stages);
+  c->session.emit = (SessionEmit)(EMIT_AST + i);
+  return i >= 0;
+}
+
+static bool set_checks(Cli *c, const char *text) {
+  static const char *const words[] = {"none", "default", "all", NULL};
+  int i = word(text, words);
+  c->session.checks = (EvalChecks)(CHECKS_NONE + i);
+  c->session.checks_set = true;
+  return i >= 0;
+}
+
+static bool set_color(Cli *c, const char *text) {
+  static const char *const words[] = {"auto", "always", "never", NULL};
+  c->color = word(text, words);
+  return c->color >= 0;
+}
+
+static bool set_device(Cli *c, const char *text) {
+  c->session.device = text;
+  return strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0 || strncmp(text, "cuda:", 5) == 0;
+}
+
+static bool set_number(const char *text, long long least, long long most, long long *out) {
+  return number(text, out) && *out >= least && *out <= most;
+}
+
+static bool set_cpu(Cli *c, const char *text) {
+  c->session.cpu_set = true;
+  return eval_cpu_parse(text, &c->session.cpu) && eval_cpu_runs(c->session.cpu);
+}
+
+static bool set_arch(Cli *c, const char *text) {
+  c->session.arch = text;
+  return target_find(text) != NULL;
+}
+
+/* Sets one option; false where its argument is not right. */
+static bool set_option(Cli *c, int id, const char *text) {
+  long long n = 0;
+  bool ok = true;
+  switch (id) {
+  case OPT_EXECUTE:
+    c->execute = text;
+    break;
+  case OPT_DEVICE:
+    return set_device(c, text);
+  case OPT_ARCH:
+    return set_arch(c, text);
+  case OPT_EMIT:
+    return set_emit(c, text);
+  case OPT_OUTPUT:
+    c->output = text;
+    break;
+  case OPT_CHECKS:
+    return set_checks(c, text);
+  case OPT_SHAKE:
+    ok = set_number(text, 0, INT64_MAX, &n);
+    c->session.shake = (uint64_t)n;
+    break;
+  case OPT_THREADS:
+    ok = set_number(text, 1, 1024, &n);
+    c->session.threads = (int)n;
+    break;
+  case OPT_CPU:
+    return set_cpu(c, text);
+  case OPT_COLOR:
+    return set_color(c, text);
+  case OPT_JSON:
+    c->session.json = true;
+    break;
+  case OPT_BURSTS:
+    ok = set_number(text, 1, 10000, &n);
+    c->session.bench_bursts = (int)n;
+    break;
+  case OPT_FILTER:
+    c->filter = text;
+    break;
+  case OPT_TAP:
+    c->tap = true;
+    break;
+  case OPT_JUNIT:
+    c->junit = text;
+    break;
+  case OPT_FMTCHECK:
+    c->fmt_check = true;
+    break;
+  case OPT_NOINIT:
+    c->no_init = true;
+    break;
+  case OPT_SAFE:
+    c->session.safe = true;
+    break;
+  default:
+    c->print_and_leave = id;
+    break;
+  }
+  return ok;
+}
+
+static int option_id(int got) {
+  switch (got) {
+  case 'e':
+    return OPT_EXECUTE;
+  case 'o':
+    return OPT_OUTPUT;
+  case 'V':
+    return OPT_VERSION;
+  case 'h':
+    return OPT_HELP;
+  default:
+    return got - OPT_BASE;
+  }
+}
+
+/* Reads options from argv[*at] on, up to the first word that is none. */
+static int read_options(Cli *c, int argc, char **argv, int *at) {
+  int got;
+  optind = *at;
+  while ((got = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+    if (got == '?')
+      return usage("that option is not known or lacks its argument", NULL);
+    if (!set_option(c, option_id(got), optarg))
+      return usage("an option does not take this:", optarg);
+  }
+  *at = optind;
+  return 0;
+}
+
+static int help(void) {
+  Str s = str_new(arena_new(NULL, "help"));
+  str_add(&s, "usage: tilesh [OPTION...] [FILE.tile [ARG...]]\n"
+              "       tilesh [OPTION...] COMMAND ...\n\n"
+              "Without a file: the prompt on a terminal, else a program from standard input.\n\n");
+#define COMMAND(id, name, arguments, help_text)                                                    \
+  str_addf(&s, "  %-8s %-18s %s\n", name, arguments, help_text);
+#include "options.def"
+  str_addc(&s, '\n');
+#define OPTION(id, name, letter, argument, help_text)                                              \
+  str_addf(&s, "  %c%c%c --%s%s%s\n        %s\n", (letter) ? '-' : ' ', (letter) ? (letter) : ' ', \
+           (letter) ? ',' : ' ', name, (argument) ? " " : "",                                      \
+           (argument) ? (const char *)(argument) : "", help_text);
+#include "options.def"
+  bool ok = io_write(stdout, str_text(&s), s.n) && fflush(stdout) == 0;
+  arena_free(s.arena);
+  return ok ? 0 : EXIT_USAGE;
+}
+
+/* Reporting ---------------------------------------------------------------------------------- */
+
+static bool use_color(const Cli *c) {
+  const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+  if (c->color != 0)
+    return c->color == 1;
+  return isatty(STDERR_FILENO) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+void cli_report(const Cli *c, Session *s) {
+  const DiagSink *sink = session_diags(s);
+  Arena *a = arena_new(NULL, "report");
+  Str text = str_new(a);
+  fflush(stdout); /* so that both streams keep their order on a terminal */
+  diag_format_all(sink, use_color(c), &text);
+  io_write(stderr, str_text(&text), text.n);
+  arena_free(a);
+}
+
+/* After all output: a write that failed late, to a full disk, is seen here. */
+int cli_finish(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  if (status == 0)
+    fputs("tilesh: the output cannot be written\n", stderr);
+  return status ? status : EXIT_USAGE;
+}
+
+static size_t terminal_width(void) {
+  struct winsize size;
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  return 80;
+}
+
+Session *cli_session(const Cli *c, SessionMode mode) {
+  SessionOptions o = c->session;
+  o.mode = mode;
+  o.interrupt = &tile_interrupted;
+  o.width = terminal_width();
+  Session *s = session_new(&o);
+  if (!s)
+    fputs("tilesh: memory is short\n", stderr);
+  return s;
+}
+
+/* Running ------------------------------------------------------------------------------------ */
+
+static int run_text(const Cli *c, const char *name, const char *text, size_t n) {
+  Session *s = cli_session(c, MODE_RUN);
+  if (!s)
+    return EXIT_FAILED;
+  Status status = session_run_text(s, name, text, n);
+  cli_report(c, s);
+  session_free(s);
+  return session_exit_status(status);
+}
+
+static int run_stdin(const Cli *c) {
+  const char *why = NULL;
+  size_t n = 0;
+  Arena *a = arena_new(NULL, "input");
+  char *text = io_read_file(a, "/dev/stdin", &n, &why);
+  if (!text)
+    fprintf(stderr, "tilesh: standard input cannot be read: %s\n", why);
+  int status = text ? run_text(c, "<stdin>", text, n) : EXIT_USAGE;
+  arena_free(a);
+  return status;
+}
+
+static int run_file(Cli *c, int argc, char **argv, int at) {
+  c->session.args = (const char *const *)(argv + at + 1);
+  c->session.nargs = (size_t)(argc - at - 1);
+  Session *s = cli_session(c, MODE_RUN);
+  if (!s)
+    return EXIT_FAILED;
+  Status status = session_run_file(s, argv[at]);
+  cli_report(c, s);
+  session_free(s);
+  return session_exit_status(status);
+}
+
+static int run_prompt(const Cli *c) {
+  Session *s = cli_session(c, MODE_RUN);
+  if (!s)
+    return EXIT_FAILED;
+  set_signals(true);
+  ReplOptions o = {.color = use_color(c), .no_init = c->no_init, .interrupt = &tile_interrupted};
+  int status = repl_run(s, &o);
+  session_free(s);
+  return status;
+}
+
+typedef struct CommandRow {
+  const char *name;
+  int (*run)(Cli *c, int argc, char **argv, int at);
+} CommandRow;
+
+static const CommandRow commands[] = {
+    {"check", command_check}, {"test", command_test},       {"bench", command_bench},
+    {"fmt", command_fmt},     {"explain", command_explain}, {"doctor", command_doctor},
+    {"cache", command_cache},
+};
+
+/* The command a word names; a file of that name is run by ./NAME. */
+static const CommandRow *find_command(const char *name) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(commands[i].name, name) == 0)
+      return &commands[i];
+  return NULL;
+}
+
+/* Options may stand between a command's words. */
+static int run_command(Cli *c, const CommandRow *row, int argc, char **argv, int at) {
+  int n = 0;
+  char **words = calloc((size_t)argc + 1, sizeof *words);
+  if (!words)
+    return usage("memory is short", NULL);
+  for (int i = at + 1; i < argc;) {
+    int bad = read_options(c, argc, argv, &i);
+    if (bad) {
+      free(words);
+      return bad;
+    }
+    if (i < argc)
+      words[n++] = argv[i++];
+  }
+  int status = row->run(c, n, words, 0);
+  free(words);
+  return status;
+}
+
+static int open_output(Cli *c) {
+  if (!c->output)
+    return 0;
+  c->session.out = fopen(c->output, "we");
+  if (c->session.out)
+    return 0;
+  fprintf(stderr, "tilesh: %s cannot be written: %s\n", c->output, strerror(errno));
+  return EXIT_USAGE;
+}
+
+static int close_output(const Cli *c, int status) {
+  if (!c->session.out)
+    return status;
+  if (fclose(c->session.out) == 0)
+    return status;
+  fprintf(stderr, "tilesh: %s cannot be written: %s\n", c->output, strerror(errno));
+  return status ? status : EXIT_USAGE;
+}
+
+static int dispatch(Cli *c, int argc, char **argv, int at) {
+  if (c->print_and_leave == OPT_HELP)
+    return help();
+  if (c->print_and_leave == OPT_VERSION)
+    return puts("tilesh " PACKAGE_VERSION) < 0 ? EXIT_USAGE : 0;
+  if (c->execute) {
+    c->session.args = (const char *const *)(argv + at);
+    c->session.nargs = (size_t)(argc - at);
+    return run_text(c, "<command line>", c->execute, strlen(c->execute));
+  }
+  if (at == argc)
+    return isatty(STDIN_FILENO) ? run_prompt(c) : run_stdin(c);
+  const CommandRow *row = find_command(argv[at]);
+  if (row)
+    return run_command(c, row, argc, argv, at);
+  return strcmp(argv[at], "-") == 0 ? run_stdin(c) : run_file(c, argc, argv, at);
+}
 
 int main(int argc, char **argv) {
-  if (argc == 2 && strcmp(argv[1], "--version") == 0)
-    return puts("tilesh " PACKAGE_VERSION) < 0 || fflush(stdout) != 0 ? 2 : 0;
-  fputs("tilesh: nothing but --version is there yet\n", stderr);
-  return 2;
+  Cli c = {.print_and_leave = -1};
+  int at = 1;
+  set_signals(false);
+  int status = read_options(&c, argc, argv, &at);
+  if (!status)
+    status = open_output(&c);
+  if (!status)
+    status = close_output(&c, dispatch(&c, argc, argv, at));
+  return cli_finish(status);
 }

@@ -36,12 +36,12 @@ static bool is_operand(Value v) {
 }
 
 static _Noreturn void bad_rule(Session *s, const SemaRule *rule, Span span) {
-  fail_hint(s, rule->code, span, rule->hint, "%s", rule->error);
+  host_fail_hint(s, rule->code, span, rule->hint, "%s", rule->error);
 }
 
 static _Noreturn void bad_operand(Session *s, const char *name, Value v, Span span) {
   const char *hint = v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL;
-  fail_hint(s, E0801, span, hint, "%s does not take %s", name, val_describe(s, v));
+  host_fail_hint(s, E0801, span, hint, "%s does not take %s", name, val_describe(s, v));
 }
 
 /* Scalars ---------------------------------------------------------------------------------- */
@@ -54,19 +54,19 @@ static void check_fit(Session *s, Value v, DType t, Span span) {
   if (!sema_fits(val_to_scalar(v), t)) {
     Str text = session_str(s);
     scalar_print(val_to_scalar(v), &text);
-    fail(s, E0811, span, "%s does not fit in %s", str_text(&text), dtype_name(t));
+    host_fail(s, E0811, span, "%s does not fit in %s", str_text(&text), dtype_name(t));
   }
 }
 
 Scalar arith_fit(Session *s, Value v, DType t, Span span) {
   if (!val_is_scalar(v))
-    fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
-         dtype_name(t));
+    host_fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
+              dtype_name(t));
   if (v.kind == VAL_FLOAT && dtype_is_int(t))
-    fail_hint(s, E0811, span, arena_printf(s->line, "%s(x) truncates", dtype_name(t)),
-              "a float does not become %s by itself", dtype_name(t));
+    host_fail_hint(s, E0811, span, arena_printf(s->line, "%s(x) truncates", dtype_name(t)),
+                   "a float does not become %s by itself", dtype_name(t));
   if ((v.kind == VAL_BOOL) != (t == DT_BOOL))
-    fail(s, E0811, span, "%s does not become %s by itself", val_describe(s, v), dtype_name(t));
+    host_fail(s, E0811, span, "%s does not become %s by itself", val_describe(s, v), dtype_name(t));
   check_fit(s, v, t, span);
   return scalar_convert(val_to_scalar(v), t);
 }
@@ -81,12 +81,12 @@ Value arith_convert(Session *s, Value v, DType t, Span span) {
     if (v.as.tensor->dtype == t)
       return v;
     Str why = session_str(s);
-    Tensor *x = value_tensor(s, v, span, "what is converted");
-    return value_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+    Tensor *x = host_tensor(s, v, span, "what is converted");
+    return host_new_tensor(s, tensor_cast(x, t, &why), &why, span);
   }
   if (!val_is_scalar(v))
-    fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
-         dtype_name(t));
+    host_fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
+              dtype_name(t));
   check_fit(s, v, t, span);
   return val_scalar(scalar_convert(val_to_scalar(v), t), true);
 }
@@ -94,8 +94,8 @@ Value arith_convert(Session *s, Value v, DType t, Span span) {
 Value arith_cast(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR) {
     Str why = session_str(s);
-    Tensor *x = value_tensor(s, v, span, "what is converted");
-    return value_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+    Tensor *x = host_tensor(s, v, span, "what is converted");
+    return host_new_tensor(s, tensor_cast(x, t, &why), &why, span);
   }
   if (!val_is_scalar(v))
     bad_operand(s, dtype_name(t), v, span);
@@ -103,7 +103,7 @@ Value arith_cast(Session *s, Value v, DType t, Span span) {
 }
 
 static _Noreturn void zero_division(Session *s, Span span) {
-  fail(s, E0401, span, "integer division by zero");
+  host_fail(s, E0401, span, "integer division by zero");
 }
 
 static Value apply_scalars(Session *s, const Operation *o, const SemaRule *rule, const Value *v,
@@ -264,7 +264,7 @@ static void common_shape(Session *s, const Operation *o, const Value *v, int n, 
       so_far.rank = *rank;
       memcpy(so_far.extent, extent, sizeof so_far.extent);
     } else {
-      fail(s, E0802, o->span, "operands of %s: %s", o->name, str_text(&why));
+      host_fail(s, E0802, o->span, "operands of %s: %s", o->name, str_text(&why));
     }
   }
   *rank = so_far.rank;
@@ -287,10 +287,10 @@ static void set_sources(Session *s, Job *j, const Operation *o, const SemaRule *
       j->slot[i] = -1;
       continue;
     }
-    Tensor *t = value_tensor(s, v[i], span, "the operand");
+    Tensor *t = host_tensor(s, v[i], span, "the operand");
     src->from = t->dtype;
     Tensor *view = tensor_broadcast(t, out->rank, out->extent, &why);
-    operands[used] = value_new_tensor(s, view, &why, span).as.tensor;
+    operands[used] = host_new_tensor(s, view, &why, span).as.tensor;
     j->slot[i] = used++;
   }
   tensor_runs_init(&j->runs, operands, used);
@@ -302,7 +302,7 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   Str why = session_str(s);
   common_shape(s, o, v, n, &rank, extent);
   Value result =
-      value_new_tensor(s, tensor_new(rule->dtype, rank, extent, TENSOR_UNSET, &why), &why, o->span);
+      host_new_tensor(s, tensor_new(rule->dtype, rank, extent, TENSOR_UNSET, &why), &why, o->span);
   Tensor *out = result.as.tensor;
   Job *j = arena_alloc(session_scratch(s), sizeof *j);
   j->n = n;
@@ -311,7 +311,7 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   j->strip = op_strip(rule->op, rule->op == OP_SELECT ? rule->right : rule->left,
                       shift ? rule->right : rule->dtype);
   if (!j->strip)
-    fail(s, E0801, o->span, "%s does not take %s", o->name, dtype_name(rule->left));
+    host_fail(s, E0801, o->span, "%s does not take %s", o->name, dtype_name(rule->left));
   set_sources(s, j, o, rule, v, out);
   if (tensor_count(out) == 0)
     return result;
@@ -374,7 +374,7 @@ Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span
   if (op == AST_ADD && x.kind == y.kind && (x.kind == VAL_STRING || val_is_sequence(x)))
     return join(s, x, y);
   if (op == AST_MATMUL)
-    return product(s, x, y, span, where);
+    return arith_product(s, x, y, span, where);
   if (!is_operand(x))
     bad_operand(s, name, x, where[0]);
   if (!is_operand(y))
@@ -430,7 +430,7 @@ static bool compare_sequences(Session *s, AstOp op, Value x, Value y, Span span,
     Value p = a->as.list.v[i], q = b->as.list.v[i];
     Value same = arith_compare(s, AST_EQ, p, q, span, where);
     if (same.kind != VAL_BOOL)
-      fail(s, E0801, span, "sequences that hold tensors do not compare");
+      host_fail(s, E0801, span, "sequences that hold tensors do not compare");
     if (same.as.b)
       continue;
     return op == AST_EQ   ? false
@@ -468,8 +468,8 @@ Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Spa
     return apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
   }
   if (op != AST_EQ && op != AST_NE)
-    fail(s, E0801, span, "%s and %s do not compare by %s", val_describe(s, x), val_describe(s, y),
-         ast_op_text(op));
+    host_fail(s, E0801, span, "%s and %s do not compare by %s", val_describe(s, x),
+              val_describe(s, y), ast_op_text(op));
   bool same = same_identity(x, y);
   return val_bool(op == AST_EQ ? same : !same);
 }

@@ -69,11 +69,11 @@ void args_count(const Args *a, size_t least, size_t most) {
   const Builtin *b = builtin_find(a->name);
   const char *hint = b && b->signature ? b->signature : NULL;
   if (least == most)
-    fail_hint(a->s, E0804, a->span, hint, "%s takes %zu argument%s, not %zu", a->name, least,
-              least == 1 ? "" : "s", a->npos);
-  fail_hint(a->s, E0804, a->span, hint, "%s takes %s%zu argument%s, not %zu", a->name,
-            a->npos < least ? "at least " : "at most ", a->npos < least ? least : most,
-            (a->npos < least ? least : most) == 1 ? "" : "s", a->npos);
+    host_fail_hint(a->s, E0804, a->span, hint, "%s takes %zu argument%s, not %zu", a->name, least,
+                   least == 1 ? "" : "s", a->npos);
+  host_fail_hint(a->s, E0804, a->span, hint, "%s takes %s%zu argument%s, not %zu", a->name,
+                 a->npos < least ? "at least " : "at most ", a->npos < least ? least : most,
+                 (a->npos < least ? least : most) == 1 ? "" : "s", a->npos);
 }
 
 void args_names(const Args *a, const char *const *allowed, size_t n) {
@@ -84,9 +84,9 @@ void args_names(const Args *a, const char *const *allowed, size_t n) {
     if (k < n)
       continue;
     const char *near = names_closest(a->names[i], allowed, n);
-    fail_hint(a->s, E0804, a->spans[i],
-              near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
-              "%s has no argument named %s", a->name, a->names[i]);
+    host_fail_hint(a->s, E0804, a->spans[i],
+                   near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
+                   "%s has no argument named %s", a->name, a->names[i]);
   }
 }
 
@@ -106,43 +106,43 @@ Span args_span(const Args *a, size_t i) {
   return i < a->n ? a->spans[i] : a->span;
 }
 
-Tensor *value_tensor(Session *s, Value v, Span span, const char *what) {
+Tensor *host_tensor(Session *s, Value v, Span span, const char *what) {
   if (v.kind != VAL_TENSOR)
-    fail_hint(s, E0801, span,
-              v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL,
-              "%s must be a tensor, not %s", what, val_describe(s, v));
+    host_fail_hint(s, E0801, span,
+                   v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL,
+                   "%s must be a tensor, not %s", what, val_describe(s, v));
   Str why = session_str(s);
   if (!device_settle(s, v.as.tensor, &why))
-    fail(s, E0420, span, "%s", str_text(&why));
+    host_fail(s, E0420, span, "%s", str_text(&why));
   return v.as.tensor;
 }
 
 Tensor *args_tensor(const Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "argument %zu of %s", i + 1, a->name);
-  return value_tensor(a->s, a->v[i], a->spans[i], what);
+  return host_tensor(a->s, a->v[i], a->spans[i], what);
 }
 
-int64_t value_int(Session *s, Value v, Span span, const char *what) {
+int64_t host_int(Session *s, Value v, Span span, const char *what) {
   if (v.kind == VAL_TENSOR && tensor_count(v.as.tensor) == 1 && v.as.tensor->rank == 0)
-    v = val_scalar(tensor_get(value_tensor(s, v, span, what), NULL), false);
+    v = val_scalar(tensor_get(host_tensor(s, v, span, what), NULL), false);
   if (v.kind != VAL_INT)
-    fail(s, E0801, span, "%s must be an int, not %s", what, val_describe(s, v));
+    host_fail(s, E0801, span, "%s must be an int, not %s", what, val_describe(s, v));
   if (v.big)
-    fail(s, E0811, span, "%s is too large: %" PRIu64, what, v.as.u);
+    host_fail(s, E0811, span, "%s is too large: %" PRIu64, what, v.as.u);
   return v.as.i;
 }
 
 int64_t args_int(const Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "argument %zu of %s", i + 1, a->name);
-  return value_int(a->s, a->v[i], a->spans[i], what);
+  return host_int(a->s, a->v[i], a->spans[i], what);
 }
 
 DType args_dtype(const Args *a, size_t i) {
   if (a->v[i].kind == VAL_DTYPE)
     return a->v[i].as.dtype;
-  fail_hint(a->s, E0801, a->spans[i], "a dtype comes first: zeros(f32, 3, 4)",
-            "argument %zu of %s must be a dtype, not %s", i + 1, a->name,
-            val_describe(a->s, a->v[i]));
+  host_fail_hint(a->s, E0801, a->spans[i], "a dtype comes first: zeros(f32, 3, 4)",
+                 "argument %zu of %s must be a dtype, not %s", i + 1, a->name,
+                 val_describe(a->s, a->v[i]));
 }
 
 double args_number_named(const Args *a, const char *name, double otherwise) {
@@ -150,8 +150,8 @@ double args_number_named(const Args *a, const char *name, double otherwise) {
   if (i == SIZE_MAX)
     return otherwise;
   if (!val_is_number(a->v[i]))
-    fail(a->s, E0801, a->spans[i], "%s must be a number, not %s", name,
-         val_describe(a->s, a->v[i]));
+    host_fail(a->s, E0801, a->spans[i], "%s must be a number, not %s", name,
+              val_describe(a->s, a->v[i]));
   return scalar_convert(val_to_scalar(a->v[i]), DT_F64).as.f;
 }
 
@@ -160,7 +160,8 @@ bool args_bool_named(const Args *a, const char *name, bool otherwise) {
   if (i == SIZE_MAX)
     return otherwise;
   if (a->v[i].kind != VAL_BOOL)
-    fail(a->s, E0801, a->spans[i], "%s must be a bool, not %s", name, val_describe(a->s, a->v[i]));
+    host_fail(a->s, E0801, a->spans[i], "%s must be a bool, not %s", name,
+              val_describe(a->s, a->v[i]));
   return a->v[i].as.b;
 }
 
@@ -168,7 +169,7 @@ bool args_int_named(const Args *a, const char *name, int64_t *out) {
   size_t i = named_at(a, name);
   if (i == SIZE_MAX)
     return false;
-  *out = value_int(a->s, a->v[i], a->spans[i], name);
+  *out = host_int(a->s, a->v[i], a->spans[i], name);
   return true;
 }
 
@@ -180,15 +181,15 @@ int args_extents(const Args *a, size_t i, int64_t *extent) {
     v = v->as.obj->as.list.v;
   }
   if (n > TENSOR_MAX_RANK)
-    fail(a->s, E0807, a->span, "a tensor has at most %d axes, not %zu", TENSOR_MAX_RANK, n);
+    host_fail(a->s, E0807, a->span, "a tensor has at most %d axes, not %zu", TENSOR_MAX_RANK, n);
   for (size_t k = 0; k < n; k++)
-    extent[k] = value_int(a->s, v[k], args_span(a, i + k < a->npos ? i + k : i), "an extent");
+    extent[k] = host_int(a->s, v[k], args_span(a, i + k < a->npos ? i + k : i), "an extent");
   return (int)n;
 }
 
-Value value_new_tensor(Session *s, Tensor *t, const Str *why, Span span) {
+Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span) {
   if (!t)
-    fail(s, E0807, span, "%s", str_text(why));
+    host_fail(s, E0807, span, "%s", str_text(why));
   return val_tensor(s, t);
 }
 
@@ -223,7 +224,7 @@ Value builtin_len(Args *a) {
     return val_int((int64_t)v.as.obj->as.string.n);
   if (val_is_sequence(v) || (v.kind == VAL_TENSOR && v.as.tensor->rank > 0))
     return val_int((int64_t)host_length(v));
-  fail(a->s, E0801, a->spans[0], "%s has no length", val_describe(a->s, v));
+  host_fail(a->s, E0801, a->spans[0], "%s has no length", val_describe(a->s, v));
 }
 
 Value builtin_str(Args *a) {
@@ -247,7 +248,7 @@ static double number_in(Args *a) {
   while (*end == ' ' || *end == '\t' || *end == '\n')
     end++;
   if (!any || end != val_text(a->v[0]) + n)
-    fail(a->s, E0801, a->spans[0], "the string does not hold a number");
+    host_fail(a->s, E0801, a->spans[0], "the string does not hold a number");
   return x;
 }
 
@@ -274,7 +275,7 @@ static Value only_scalar(Args *a) {
     return val_scalar(tensor_get(args_tensor(a, 0), first), false);
   }
   if (!val_is_scalar(v) && v.kind != VAL_STRING)
-    fail(a->s, E0801, a->spans[0], "%s does not take %s", a->name, val_describe(a->s, v));
+    host_fail(a->s, E0801, a->spans[0], "%s does not take %s", a->name, val_describe(a->s, v));
   return v;
 }
 
@@ -283,11 +284,11 @@ Value builtin_int(Args *a) {
   int64_t i = 0;
   if (v.kind == VAL_STRING) {
     if (!int_in(val_text(v), &i))
-      fail(a->s, E0801, a->spans[0], "the string does not hold an int");
+      host_fail(a->s, E0801, a->spans[0], "the string does not hold an int");
     return val_int(i);
   }
   if (v.kind == VAL_FLOAT && !(fabs(v.as.f) < 0x1p63))
-    fail(a->s, E0811, a->spans[0], "the float does not fit in an int");
+    host_fail(a->s, E0811, a->spans[0], "the float does not fit in an int");
   if (v.kind == VAL_INT)
     return val_uint(v.as.u).big && v.big ? val_uint(v.as.u) : val_int(v.as.i);
   return val_int(scalar_convert(val_to_scalar(v), DT_I64).as.i);
@@ -320,7 +321,7 @@ Value builtin_use_device(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
   if (a->v[0].kind != VAL_STRING)
-    fail(a->s, E0801, a->spans[0], "use_device takes a string such as \"cpu\"");
+    host_fail(a->s, E0801, a->spans[0], "use_device takes a string such as \"cpu\"");
   device_use(a->s, val_text(a->v[0]), a->spans[0]);
   return val_nil();
 }

@@ -26,13 +26,13 @@ static _Noreturn void wrong_count(Args *a, const Slots *p) {
   Str names = session_str(a->s);
   for (size_t i = 0; i < p->ninputs; i++)
     str_addf(&names, i ? ", %s" : "%s", p->names[i]);
-  fail(a->s, E0820, a->span, "%s takes %zu argument%s (%s), not %zu", a->name, p->ninputs,
-       p->ninputs == 1 ? "" : "s", str_text(&names), a->npos);
+  host_fail(a->s, E0820, a->span, "%s takes %zu argument%s (%s), not %zu", a->name, p->ninputs,
+            p->ninputs == 1 ? "" : "s", str_text(&names), a->npos);
 }
 
 static void give(Args *a, Slots *p, size_t at, Value v, Span where) {
   if (p->given[at])
-    fail(a->s, E0820, where, "%s is given twice", p->names[at]);
+    host_fail(a->s, E0820, where, "%s is given twice", p->names[at]);
   p->given[at] = true;
   p->v[at] = v;
   p->where[at] = where;
@@ -46,8 +46,8 @@ static void give_outputs(Args *a, Slots *p, Value v, Span where) {
     return;
   }
   if (!val_is_sequence(v) || v.as.obj->as.list.n != n)
-    fail(a->s, E0820, where, "%s has %zu output%s: out = takes %s, not %s", a->name, n,
-         n == 1 ? "" : "s", n == 1 ? "a tensor" : "a tuple of so many", val_describe(a->s, v));
+    host_fail(a->s, E0820, where, "%s has %zu output%s: out = takes %s, not %s", a->name, n,
+              n == 1 ? "" : "s", n == 1 ? "a tensor" : "a tuple of so many", val_describe(a->s, v));
   for (size_t i = 0; i < n; i++)
     give(a, p, p->ninputs + i, v.as.obj->as.list.v[i], where);
 }
@@ -63,9 +63,9 @@ static void give_named(Args *a, Slots *p, size_t i) {
     return;
   }
   const char *near = names_closest(a->names[i], p->names, p->ninputs);
-  fail_hint(a->s, E0820, a->spans[i],
-            near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
-            "%s has no parameter %s", a->name, a->names[i]);
+  host_fail_hint(a->s, E0820, a->spans[i],
+                 near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
+                 "%s has no parameter %s", a->name, a->names[i]);
 }
 
 static void fill_slots(Args *a, Slots *p) {
@@ -117,7 +117,7 @@ static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
     return a;
   }
   if (!val_is_scalar(v))
-    fail(s, E0820, p->where[i], "%s cannot be %s", p->names[i], val_describe(s, v));
+    host_fail(s, E0820, p->where[i], "%s cannot be %s", p->names[i], val_describe(s, v));
   a.number = arith_number(v);
   a.number.text = NULL;
   return a;
@@ -136,11 +136,11 @@ static IrTensorArg tensor_arg(const Tensor *t) {
 
 static void check_tensor(Launch *l, const IrBuffer *b, Value v, Span where) {
   if (v.kind != VAL_TENSOR)
-    fail(l->s, E0820, where, "%s must be a tensor, not %s", b->name, val_describe(l->s, v));
+    host_fail(l->s, E0820, where, "%s must be a tensor, not %s", b->name, val_describe(l->s, v));
   const Tensor *t = v.as.tensor;
   if (t->dtype != b->dtype || t->rank != b->rank)
-    fail(l->s, E0820, where, "%s of %s is %s of %d ax%s, not %s", b->name, l->name,
-         dtype_name(b->dtype), b->rank, b->rank == 1 ? "is" : "es", val_describe(l->s, v));
+    host_fail(l->s, E0820, where, "%s of %s is %s of %d ax%s, not %s", b->name, l->name,
+              dtype_name(b->dtype), b->rank, b->rank == 1 ? "is" : "es", val_describe(l->s, v));
 }
 
 /* Tensors and scalars that the caller gave go into the binding. */
@@ -177,8 +177,8 @@ static void check_given_output(Launch *l, size_t i) {
   Str have = session_str(l->s), should = session_str(l->s);
   tensor_add_type(t, &have);
   add_extent(&should, b, want);
-  fail(l->s, E0820, l->where[i], "out is %s, but %s by the inputs", str_text(&have),
-       str_text(&should));
+  host_fail(l->s, E0820, l->where[i], "out is %s, but %s by the inputs", str_text(&have),
+            str_text(&should));
 }
 
 static Tensor *new_output(Launch *l, size_t i) {
@@ -188,7 +188,7 @@ static Tensor *new_output(Launch *l, size_t i) {
   Str why = session_str(s);
   Tensor *t = tensor_new(b->dtype, b->rank, a->extent, TENSOR_ZERO, &why);
   if (!t)
-    fail(s, E0807, l->span, "the output %s: %s", b->name, str_text(&why));
+    host_fail(s, E0807, l->span, "the output %s: %s", b->name, str_text(&why));
   val_tensor(s, t);
   Scalar x;
   if (b->init && ir_host_eval(b->init, l->b, &x))
@@ -208,7 +208,7 @@ bool launch_writes(const Launch *l, size_t i) {
 }
 
 Tensor *launch_host_tensor(const Launch *l, size_t i) {
-  return value_tensor(l->s, val_borrow(l->tensor[i]), l->where[i], "the argument");
+  return host_tensor(l->s, val_borrow(l->tensor[i]), l->where[i], "the argument");
 }
 
 /* Where the kernel takes no strides of a tensor, it must lie in row-major order: a copy of it does.
@@ -224,8 +224,7 @@ static void make_contiguous(Launch *l, size_t i) {
   Str why = session_str(l->s);
   launch_host_tensor(l, i);
   l->original[i] = t;
-  l->tensor[i] =
-      value_new_tensor(l->s, tensor_cast(t, t->dtype, &why), &why, l->where[i]).as.tensor;
+  l->tensor[i] = host_new_tensor(l->s, tensor_cast(t, t->dtype, &why), &why, l->where[i]).as.tensor;
   set_arg(l, i);
 }
 
@@ -235,9 +234,9 @@ static void check_overlaps(Launch *l) {
       continue;
     for (size_t k = 0; k < l->n; k++)
       if (k != i && l->tensor[k] && !l->fresh[k] && tensor_overlaps(l->tensor[i], l->tensor[k]))
-        fail_hint(l->s, E0821, l->where[i], "pass a copy: x.to(x.dtype)",
-                  "%s, which %s writes, shares elements with %s", l->ir->params.v[i].buf->name,
-                  l->name, l->ir->params.v[k].buf->name);
+        host_fail_hint(l->s, E0821, l->where[i], "pass a copy: x.to(x.dtype)",
+                       "%s, which %s writes, shares elements with %s", l->ir->params.v[i].buf->name,
+                       l->name, l->ir->params.v[k].buf->name);
   }
 }
 
@@ -308,7 +307,7 @@ void launch_isolate(Launch *l) {
     if (l->fresh[i])
       t = new_output(l, i);
     else
-      t = value_new_tensor(s, tensor_cast(launch_host_tensor(l, i), t->dtype, &why), &why, l->span)
+      t = host_new_tensor(s, tensor_cast(launch_host_tensor(l, i), t->dtype, &why), &why, l->span)
               .as.tensor;
     l->tensor[i] = t;
     l->original[i] = NULL;
@@ -334,7 +333,7 @@ static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
   if (!*slot)
     *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
   if (!*slot)
-    fail_with(l->s, ST_COMPILE);
+    host_fail_with(l->s, ST_COMPILE);
   return *slot;
 }
 
@@ -391,7 +390,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l);
   if (!k)
-    fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
+    host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
   EvalProgram *p = program(l, level, k);
   host_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
@@ -427,7 +426,7 @@ Value launch_result(Launch *l) {
     if (!l->tensor[i] || !launch_writes(l, i))
       continue;
     if (l->original[i] && !tensor_copy(l->original[i], launch_host_tensor(l, i), &why))
-      fail(l->s, E0807, l->where[i], "%s", str_text(&why));
+      host_fail(l->s, E0807, l->where[i], "%s", str_text(&why));
     if (l->ir->params.v[i].buf->role == IRR_OUT)
       out[n++] = val_borrow(l->original[i] ? l->original[i] : l->tensor[i]);
   }
@@ -442,10 +441,10 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
     launch_emit(&l, s->options.emit, &out);
     session_print(s, &out);
     s->emitted = true;
-    fail_with(s, ST_FAIL); /* session_run_* knows by `emitted` that all is well */
+    host_fail_with(s, ST_FAIL); /* session_run_* knows by `emitted` that all is well */
   }
   if (s->options.mode == MODE_CHECK)
-    check_launch(&l);
+    launch_check(&l);
   launch_run(&l);
   return launch_result(&l);
 }

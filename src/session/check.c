@@ -58,7 +58,7 @@ static void compare(Launch *l, Tensor *const *reference, const char *run, Outcom
     TensorDiff d;
     Str why = session_str(s);
     if (!tensor_maxdiff(launch_host_tensor(l, i), reference[i], &d, &why))
-      fail(s, E0802, l->span, "%s", str_text(&why));
+      host_fail(s, E0802, l->span, "%s", str_text(&why));
     double bound = relative_bound(l->tensor[i]->dtype) * greatest(reference[i]);
     o->max_rel = d.max_rel > o->max_rel ? d.max_rel : o->max_rel;
     if (d.max_abs > o->max_abs || !o->output) {
@@ -130,9 +130,10 @@ static void report(Launch *l, const Outcome *o) {
     return;
   }
   add_place(o, &text);
-  fail(s, E0402, l->span,
-       "%s on %s differs from the evaluator: %lld of %lld elements of %s, most at %s", l->name,
-       o->against, (long long)o->diff.count, (long long)o->diff.total, o->output, str_text(&text));
+  host_fail(s, E0402, l->span,
+            "%s on %s differs from the evaluator: %lld of %lld elements of %s, most at %s", l->name,
+            o->against, (long long)o->diff.count, (long long)o->diff.total, o->output,
+            str_text(&text));
 }
 
 static Value record(Session *s, const Outcome *o) {
@@ -151,14 +152,14 @@ static Value record(Session *s, const Outcome *o) {
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l) {
   Value kernel = host_eval(s, call->as.call.fn);
   if (kernel.kind != VAL_KERNEL)
-    fail(s, E0805, call->as.call.fn->span, "%s takes a call of a kernel, not of %s", what,
-         val_describe(s, kernel));
+    host_fail(s, E0805, call->as.call.fn->span, "%s takes a call of a kernel, not of %s", what,
+              val_describe(s, kernel));
   Args a = {.name = what};
   host_eval_args(s, call, &a);
   launch_prepare(s, kernel, &a, l);
 }
 
-void check_launch(Launch *l) {
+void launch_check(Launch *l) {
   Outcome o = run_all(l);
   report(l, &o);
 }

@@ -98,12 +98,13 @@ static int ordinal_of(const char *name) {
 }
 
 static _Noreturn void bad_name(Session *s, const char *name, Span span) {
-  fail_hint(s, E0822, span, "\"cpu\", \"cuda\" or \"cuda:1\"", "there is no device named %s", name);
+  host_fail_hint(s, E0822, span, "\"cpu\", \"cuda\" or \"cuda:1\"", "there is no device named %s",
+                 name);
 }
 
 static _Noreturn void no_device(Session *s, const Str *why, Span span) {
   diag_add(&s->diags, E0822, span, "%s", str_text(why));
-  fail_with(s, ST_DEVICE);
+  host_fail_with(s, ST_DEVICE);
 }
 
 bool device_is_gpu(Session *s) {
@@ -133,7 +134,7 @@ void device_use(Session *s, const char *name, Span span) {
   if (s->gpu && s->gpu->gpu) {
     device_finish(s);
     if (ordinal >= 0 && strcmp(s->gpu->name, arena_printf(s->line, "cuda:%d", ordinal)) != 0)
-      fail(s, E0822, span, "one session uses one CUDA device, and %s is open", s->gpu->name);
+      host_fail(s, E0822, span, "one session uses one CUDA device, and %s is open", s->gpu->name);
   } else if (ordinal >= 0) {
     Str why = session_str(s);
     if (open_device(s, ordinal, &why) != ST_OK)
@@ -178,7 +179,7 @@ void gpu_program_free(GpuProgram *p) {
 
 static _Noreturn void device_failed(Session *s, Span span) {
   diag_add(&s->diags, E0822, span, "%s", gpu_why(s->gpu->gpu));
-  fail_with(s, ST_DEVICE);
+  host_fail_with(s, ST_DEVICE);
 }
 
 /* Replaces {0} and {1} in a site's text. */
@@ -230,7 +231,7 @@ void device_finish(Session *s) {
   Span last = s->gpu->queued[s->gpu->nqueued - 1].span;
   Status status = gpu_sync(s->gpu->gpu, NULL);
   if (status == ST_INTERRUPTED)
-    fail_with(s, status);
+    host_fail_with(s, status);
   if (status != ST_OK)
     device_failed(s, last);
   check_faults(s);
@@ -304,7 +305,7 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   if (status == ST_OK)
     return image;
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));
-  fail_with(s, status);
+  host_fail_with(s, status);
 }
 
 static GpuProgram *device_program(Launch *l) {
@@ -350,7 +351,7 @@ static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr b
   }
   Str why = session_str(l->s);
   if (!gpu_tmap_check(&t, &why))
-    fail(l->s, E0820, l->span, "the tensor map %s: %s", m->name, str_text(&why));
+    host_fail(l->s, E0820, l->span, "the tensor map %s: %s", m->name, str_text(&why));
   if (gpu_tmap_encode(l->s->gpu->gpu, &t, out) != ST_OK)
     device_failed(l->s, l->span);
   return out;
@@ -390,7 +391,7 @@ static void prepare(Launch *l, Prepared *out) {
   for (int i = 0; i < 3; i++) {
     int64_t blocks = i < p->ir->grid_rank ? b->grid[i] : 1;
     if (blocks > UINT32_MAX)
-      fail(s, E0820, l->span, "the grid has %" PRId64 " blocks along axis %d", blocks, i);
+      host_fail(s, E0820, l->span, "the grid has %" PRId64 " blocks along axis %d", blocks, i);
     out->empty |= blocks == 0;
     out->launch.grid[i] = (unsigned)blocks;
     out->launch.cluster[i] = (unsigned)(p->text->cluster[i] > 1 ? p->text->cluster[i] : 0);
@@ -415,7 +416,7 @@ static void remember(Launch *l, const CudaText *text) {
     size_t cap = g->cap ? g->cap * 2 : 16;
     Queued *grown = realloc(g->queued, cap * sizeof *grown);
     if (!grown)
-      fail_with(l->s, ST_NOMEM);
+      host_fail_with(l->s, ST_NOMEM);
     g->queued = grown;
     g->cap = cap;
   }
@@ -443,7 +444,7 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   prepare(l, &p);
   Status status = gpu_time(l->s->gpu->gpu, o, launch_once, &p, out);
   if (status == ST_INTERRUPTED)
-    fail_with(l->s, status);
+    host_fail_with(l->s, status);
   if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);

@@ -48,10 +48,10 @@ static void emit_call(Session *s, void *ctx) {
   ParseStatus status;
   AstFile *f = session_parse(s, "<emit>", j->text, j->n, true, &status);
   if (status != PARSE_OK)
-    fail_with(s, ST_COMPILE);
+    host_fail_with(s, ST_COMPILE);
   const AstStmt *st = f->body.n == 1 ? f->body.v[0] : NULL;
   if (!st || st->kind != STMT_EXPR)
-    fail(s, E0801, f->body.span, "a call of a kernel is wanted");
+    host_fail(s, E0801, f->body.span, "a call of a kernel is wanted");
   const AstExpr *e = st->as.expr;
   if (j->stage == EMIT_AST) {
     ast_print_expr(e, j->out);
@@ -59,7 +59,7 @@ static void emit_call(Session *s, void *ctx) {
     return;
   }
   if (e->kind != EXPR_CALL)
-    fail(s, E0801, e->span, "a call of a kernel is wanted: :ir f(a, b)");
+    host_fail(s, E0801, e->span, "a call of a kernel is wanted: :ir f(a, b)");
   Launch l;
   launch_of_call(s, e, "emit", &l);
   launch_emit(&l, j->stage, j->out);

@@ -23,7 +23,7 @@ static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
     VEC_PUSH(a, &known, dtype_name((DType)t));
   const char *near = names_closest(name, known.v, known.n);
   const char *hint = near ? arena_printf(a, "did you mean %s?", near) : NULL;
-  fail_hint(s, E0800, span, hint, "nothing is named %s", name);
+  host_fail_hint(s, E0800, span, hint, "nothing is named %s", name);
 }
 
 /* Names that are neither variables nor builtins: the session's own values. */
@@ -94,7 +94,7 @@ static Value eval_binary(Session *s, const AstExpr *e) {
   Value x = host_eval(s, e->as.binary.x);
   Value y = host_eval(s, e->as.binary.y);
   if (op == AST_MATMUL)
-    return product(s, x, y, e->span, where);
+    return arith_product(s, x, y, e->span, where);
   return arith_binary(s, op, x, y, e->span, where);
 }
 
@@ -107,7 +107,7 @@ Value host_compare_chain(Session *s, const AstExpr *e, Value *v) {
     v[i + 1] = host_eval(s, e->as.compare.x[i + 1]);
     out = arith_compare(s, e->as.compare.ops[i], v[i], v[i + 1], e->span, where);
     if (out.kind == VAL_TENSOR && n > 1)
-      fail_hint(s, E0801, e->span, "(a < b) & (b < c)", "comparisons of tensors do not chain");
+      host_fail_hint(s, E0801, e->span, "(a < b) & (b < c)", "comparisons of tensors do not chain");
     if (out.kind == VAL_BOOL && !out.as.b)
       break; /* the rest is not evaluated, as in Python */
   }
@@ -137,14 +137,14 @@ static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   const char *hint = base.kind == VAL_TENSOR ? "a tensor has .T .shape .dtype .to(dtype)" : NULL;
   if (near)
     hint = arena_printf(s->line, "did you mean .%s?", near);
-  fail_hint(s, E0814, name->span, hint, "%s has no .%s", val_describe(s, base), name->text);
+  host_fail_hint(s, E0814, name->span, hint, "%s has no .%s", val_describe(s, base), name->text);
 }
 
 static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out) {
   const char *name = e->as.attr.name.text;
   Str why = session_str(s);
   if (strcmp(name, "T") == 0)
-    *out = value_new_tensor(s, tensor_swap_last(t, &why), &why, e->span);
+    *out = host_new_tensor(s, tensor_swap_last(t, &why), &why, e->span);
   else if (strcmp(name, "shape") == 0)
     *out = shape_of(s, t);
   else if (strcmp(name, "dtype") == 0)
@@ -206,9 +206,9 @@ static bool eval_method(Session *s, const AstExpr *e, Value *out) {
   Args a = {.name = "to"};
   host_eval_args(s, e, &a);
   args_count(&a, 1, 1);
-  Tensor *t = value_tensor(s, base, fn->span, "what .to converts");
+  Tensor *t = host_tensor(s, base, fn->span, "what .to converts");
   Str why = session_str(s);
-  *out = value_new_tensor(s, tensor_cast(t, args_dtype(&a, 0), &why), &why, e->span);
+  *out = host_new_tensor(s, tensor_cast(t, args_dtype(&a, 0), &why), &why, e->span);
   return true;
 }
 
@@ -238,7 +238,7 @@ Value host_call(Session *s, Value fn, Args *a) {
   case VAL_KERNEL:
     return kernel_call(s, fn, a);
   default:
-    fail(s, E0805, a->call->as.call.fn->span, "%s cannot be called", val_describe(s, fn));
+    host_fail(s, E0805, a->call->as.call.fn->span, "%s cannot be called", val_describe(s, fn));
   }
 }
 
@@ -270,7 +270,7 @@ static Value eval_rest(Session *s, const AstExpr *e) {
   case EXPR_CHECK:
     return kernel_check(s, e->as.run, true);
   default:
-    fail(s, E0812, e->span, "this stands only in kernels");
+    host_fail(s, E0812, e->span, "this stands only in kernels");
   }
 }
 

@@ -17,9 +17,9 @@ static _Noreturn void wrong_argument(Args *a, const AstFn *fn, size_t i) {
   for (size_t p = 0; p < fn->params.n; p++)
     VEC_PUSH(a->s->line, &names, fn->params.v[p].name.text);
   const char *near = names_closest(a->names[i], names.v, names.n);
-  fail_hint(a->s, E0804, a->call->as.call.args.v[i].name_span,
-            near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
-            "%s has no parameter %s", a->name, a->names[i]);
+  host_fail_hint(a->s, E0804, a->call->as.call.args.v[i].name_span,
+                 near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
+                 "%s has no parameter %s", a->name, a->names[i]);
 }
 
 /* Arguments in the order of the parameters; each exactly once. */
@@ -28,8 +28,8 @@ static Value *order_args(Args *a, const AstFn *fn, Span *spans) {
   Value *v = ARENA_ARRAY(session_scratch(a->s), Value, n);
   bool *given = ARENA_ARRAY(session_scratch(a->s), bool, n);
   if (a->npos > n)
-    fail(a->s, E0804, a->spans[n], "%s takes %zu argument%s, not %zu", a->name, n,
-         n == 1 ? "" : "s", a->npos);
+    host_fail(a->s, E0804, a->spans[n], "%s takes %zu argument%s, not %zu", a->name, n,
+              n == 1 ? "" : "s", a->npos);
   for (size_t i = 0; i < a->n; i++) {
     size_t p = i;
     if (a->names[i])
@@ -38,14 +38,15 @@ static Value *order_args(Args *a, const AstFn *fn, Span *spans) {
     if (p == n)
       wrong_argument(a, fn, i);
     if (given[p])
-      fail(a->s, E0804, a->spans[i], "%s is given twice", fn->params.v[p].name.text);
+      host_fail(a->s, E0804, a->spans[i], "%s is given twice", fn->params.v[p].name.text);
     given[p] = true;
     v[p] = a->v[i];
     spans[p] = a->spans[i];
   }
   for (size_t p = 0; p < n; p++)
     if (!given[p])
-      fail(a->s, E0804, a->span, "%s needs an argument for %s", a->name, fn->params.v[p].name.text);
+      host_fail(a->s, E0804, a->span, "%s needs an argument for %s", a->name,
+                fn->params.v[p].name.text);
   return v;
 }
 
@@ -80,8 +81,8 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   Module *module = s->module;
   session_stack(s, span);
   if (s->depth + 2 >= MAX_DEPTH || !guard_enter(s->guard))
-    fail(s, E0810, span, "calls are nested too deeply: %s calls itself without an end?",
-         ast->name.text);
+    host_fail(s, E0810, span, "calls are nested too deeply: %s calls itself without an end?",
+              ast->name.text);
   val_retain(fn); /* the body may define the function anew */
   s->frame = s->block = vars;
   s->module = fn.as.obj->as.fn.module;
@@ -180,7 +181,7 @@ static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *v
   Value result = val_nil();
   Str why = session_str(s);
   if (tensor_count(shape) == 0)
-    return value_new_tensor(
+    return host_new_tensor(
         s,
         tensor_new(type == DT_NONE ? DT_F32 : type, shape->rank, shape->extent, TENSOR_ZERO, &why),
         &why, span);
@@ -189,11 +190,11 @@ static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *v
     session_poll(s);
     Value x = call_at(s, fn, v, views, n, index, one, span);
     if (!val_is_scalar(x))
-      fail(s, E0801, span, "%s must give a scalar to be applied to tensors, not %s", ast->name.text,
-           val_describe(s, x));
+      host_fail(s, E0801, span, "%s must give a scalar to be applied to tensors, not %s",
+                ast->name.text, val_describe(s, x));
     if (!out) {
       out = tensor_new(val_to_scalar(x).type, shape->rank, shape->extent, TENSOR_ZERO, &why);
-      result = value_new_tensor(s, out, &why, span);
+      result = host_new_tensor(s, out, &why, span);
       temps = s->temps.n;
     }
     tensor_set(out, index, val_to_scalar(x));
@@ -213,12 +214,12 @@ static Value map_elements(Session *s, Value fn, const Value *v, Span span) {
     for (size_t p = 0; p < n; p++) {
       if (v[p].kind != VAL_TENSOR || scalar_type(ast->params.v[p].type) == DT_NONE)
         continue;
-      Tensor *t = value_tensor(s, v[p], span, "the argument");
+      Tensor *t = host_tensor(s, v[p], span, "the argument");
       if (pass == 1 || !shape) {
         views[p] = pass == 0
                        ? t
-                       : value_new_tensor(s, tensor_broadcast(t, shape->rank, shape->extent, &why),
-                                          &why, span)
+                       : host_new_tensor(s, tensor_broadcast(t, shape->rank, shape->extent, &why),
+                                         &why, span)
                              .as.tensor;
         shape = shape ? shape : t;
         continue;
@@ -226,9 +227,8 @@ static Value map_elements(Session *s, Value fn, const Value *v, Span span) {
       int rank;
       int64_t extent[TENSOR_MAX_RANK];
       if (!tensor_broadcast_shape(shape, t, &rank, extent, &why))
-        fail(s, E0802, span, "%s", str_text(&why));
-      shape =
-          value_new_tensor(s, tensor_broadcast(shape, rank, extent, &why), &why, span).as.tensor;
+        host_fail(s, E0802, span, "%s", str_text(&why));
+      shape = host_new_tensor(s, tensor_broadcast(shape, rank, extent, &why), &why, span).as.tensor;
     }
   return each_element(s, fn, v, views, n, shape, span);
 }
@@ -328,8 +328,9 @@ void host_assert(Session *s, const AstStmt *st) {
   else
     v = host_eval(s, e);
   if (v.kind != VAL_BOOL)
-    fail_hint(s, E0806, e->span, v.kind == VAL_TENSOR ? "all(x) makes one bool of a tensor" : NULL,
-              "assert takes a bool, not %s", val_describe(s, v));
+    host_fail_hint(s, E0806, e->span,
+                   v.kind == VAL_TENSOR ? "all(x) makes one bool of a tensor" : NULL,
+                   "assert takes a bool, not %s", val_describe(s, v));
   if (v.as.b)
     return;
   Str text = session_str(s);
@@ -338,5 +339,5 @@ void host_assert(Session *s, const AstStmt *st) {
     val_print(s, host_eval(s, st->as.assertion.message), false, &text);
   }
   explain(s, e, operands, &text);
-  fail(s, E0400, e->span, "assertion failed%s", str_text(&text));
+  host_fail(s, E0400, e->span, "assertion failed%s", str_text(&text));
 }

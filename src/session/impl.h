@@ -1,6 +1,6 @@
 /* impl.h: what the files of src/session share: the session's state, errors, the interpreter.
  *
- * Failure inside a session: fail(…) adds one diagnostic and leaves to the boundary that
+ * Failure inside a session: host_fail(…) adds one diagnostic and leaves to the boundary that
  * session_protect opened; variables and temporaries above the boundary's marks are released there.
  */
 #ifndef TILESH_SESSION_IMPL_H
@@ -78,12 +78,12 @@ struct Session {
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
 
-_Noreturn void fail(Session *s, DiagCode code, Span span, const char *fmt, ...)
+_Noreturn void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-_Noreturn void fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt,
-                         ...) __attribute__((format(printf, 5, 6)));
+_Noreturn void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint,
+                              const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* Leaves with the diagnostics that are already in the sink. */
-_Noreturn void fail_with(Session *s, Status why);
+_Noreturn void host_fail_with(Session *s, Status why);
 /* Leaves after the sink got an error that has no place in the program: this is its place. */
 _Noreturn void session_fail_at(Session *s, Span span);
 /* Leaves after a run of a kernel failed; names the call beside the place in the kernel. */
@@ -172,7 +172,7 @@ Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Spa
 /* What sema's typing knows of a value. */
 SemaNum arith_number(Value v);
 /* x @ y of tensors (shape.c). */
-Value product(Session *s, Value x, Value y, Span span, const Span *where);
+Value arith_product(Session *s, Value x, Value y, Span span, const Span *where);
 /* Converts a host number to the type if it fits (a float for an integer does not); else fails. */
 Scalar arith_fit(Session *s, Value v, DType t, Span span);
 /* `f32(x)`: any number or tensor, by the language's conversion. */
@@ -228,11 +228,11 @@ bool args_int_named(const Args *a, const char *name, int64_t *out);
 /* Extents from argument i on: ints, or one tuple or list of ints. Returns the rank. */
 int args_extents(const Args *a, size_t i, int64_t *extent);
 /* An int in a value, or failure that names what it is for. */
-int64_t value_int(Session *s, Value v, Span span, const char *what);
+int64_t host_int(Session *s, Value v, Span span, const char *what);
 /* A tensor whose host copy is valid, or failure. */
-Tensor *value_tensor(Session *s, Value v, Span span, const char *what);
+Tensor *host_tensor(Session *s, Value v, Span span, const char *what);
 /* Wraps a new tensor, or fails with why. */
-Value value_new_tensor(Session *s, Tensor *t, const Str *why, Span span);
+Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span);
 
 Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store converts */
 

@@ -30,7 +30,7 @@ static const char *search(Session *s, const char *list, const char *file) {
 static const char *find(Session *s, const AstStmt *st) {
   if (st->as.import.path) {
     if (strlen(st->as.import.path) != st->as.import.path_n)
-      fail(s, E0813, st->as.import.what, "a path cannot hold a NUL byte");
+      host_fail(s, E0813, st->as.import.what, "a path cannot hold a NUL byte");
     const char *from = s->module->directory;
     return join(s, from, strlen(from), st->as.import.path);
   }
@@ -39,9 +39,9 @@ static const char *find(Session *s, const AstStmt *st) {
   if (!path)
     path = search(s, getenv("TILESH_PATH"), file);
   if (!path)
-    fail_hint(s, E0813, st->as.import.what,
-              "set TILESH_PATH, or name a file: import \"x.tile\" as x", "no module is named %s",
-              st->as.import.module);
+    host_fail_hint(s, E0813, st->as.import.what,
+                   "set TILESH_PATH, or name a file: import \"x.tile\" as x",
+                   "no module is named %s", st->as.import.module);
   return path;
 }
 
@@ -57,12 +57,12 @@ static Module *load(Session *s, const char *path, const AstStmt *st) {
   const char *why = NULL;
   char *text = io_read_file(s->line, path, &n, &why);
   if (!text)
-    fail(s, E0813, st->as.import.what, "%s cannot be read: %s", path, why);
+    host_fail(s, E0813, st->as.import.what, "%s cannot be read: %s", path, why);
   Unit *outer = s->current;
   ParseStatus status;
   AstFile *f = session_parse(s, path, text, n, false, &status);
   if (status != PARSE_OK)
-    fail_with(s, ST_COMPILE);
+    host_fail_with(s, ST_COMPILE);
   session_keep(s); /* the module's values may point into its text */
   Module *m = session_module(s, st->as.import.name.text, path);
   m->loading = true;
@@ -81,10 +81,18 @@ void host_import(Session *s, const AstStmt *st, bool top) {
   free(real);
   Module *m = loaded(s, key);
   if (m && m->loading)
-    fail(s, E0813, st->as.import.what, "%s imports itself in a circle", key);
+    host_fail(s, E0813, st->as.import.what, "%s imports itself in a circle", key);
   if (!m)
     m = load(s, key, st);
   Value v = val_object(s, VAL_MODULE);
   v.as.obj->as.module = m;
   host_define_here(s, st->as.import.name.text, v, top);
+}
+
+/* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */
+void host_lua(Session *s, const AstStmt *st) {
+  if (!s->options.lua)
+    host_fail(s, E0822, st->span, "this program runs without Lua");
+  if (!s->options.lua(s, st->as.lua.text, st->as.lua.n, st->as.lua.span))
+    host_fail_with(s, ST_FAIL);
 }

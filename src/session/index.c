@@ -13,7 +13,7 @@
 
 static int64_t bound(Session *s, const AstExpr *e, const char *what, bool *given) {
   *given = e != NULL;
-  return e ? value_int(s, host_eval(s, e), e->span, what) : 0;
+  return e ? host_int(s, host_eval(s, e), e->span, what) : 0;
 }
 
 static TensorIndex read_axis(Session *s, const AstAxis *axis) {
@@ -34,7 +34,7 @@ static TensorIndex read_axis(Session *s, const AstAxis *axis) {
   ix.stop = bound(s, axis->stop, "the end of a slice", &ix.has_stop);
   ix.step = axis->step ? bound(s, axis->step, "the step of a slice", &given) : 1;
   if (axis->kind == AXIS_WIDTH && __builtin_add_overflow(ix.start, ix.stop, &ix.stop))
-    fail(s, E0803, axis->span, "the slice ends past the greatest int");
+    host_fail(s, E0803, axis->span, "the slice ends past the greatest int");
   return ix;
 }
 
@@ -42,7 +42,7 @@ static TensorIndex read_axis(Session *s, const AstAxis *axis) {
 static void no_tensor_index(Session *s, const AstExpr *e) {
   for (size_t i = 0; i < e->as.index.n; i++)
     if (e->as.index.axes[i].kind == AXIS_SINGLE && !e->as.index.axes[i].start)
-      fail(s, E0803, e->span, "an index is missing");
+      host_fail(s, E0803, e->span, "an index is missing");
 }
 
 static Tensor *select_part(Session *s, const AstExpr *e, Value base) {
@@ -54,7 +54,7 @@ static Tensor *select_part(Session *s, const AstExpr *e, Value base) {
   Str why = session_str(s);
   Tensor *view = n > INT16_MAX ? NULL : tensor_index(base.as.tensor, ix, (int)n, &why);
   if (!view)
-    fail(s, E0803, e->span, "%s: %s", val_describe(s, base), str_text(&why));
+    host_fail(s, E0803, e->span, "%s: %s", val_describe(s, base), str_text(&why));
   return val_tensor(s, view).as.tensor;
 }
 
@@ -66,11 +66,11 @@ static size_t sequence_length(Value v) {
 static int64_t sequence_at(Session *s, const AstExpr *e, Value base) {
   const AstAxis *axis = &e->as.index.axes[0];
   int64_t n = (int64_t)sequence_length(base);
-  int64_t i = value_int(s, host_eval(s, axis->start), axis->start->span, "an index");
+  int64_t i = host_int(s, host_eval(s, axis->start), axis->start->span, "an index");
   int64_t at = i < 0 ? i + n : i;
   if (at < 0 || at >= n)
-    fail(s, E0803, axis->span, "the index %lld is outside %s of %lld elements", (long long)i,
-         val_describe(s, base), (long long)n);
+    host_fail(s, E0803, axis->span, "the index %lld is outside %s of %lld elements", (long long)i,
+              val_describe(s, base), (long long)n);
   return at;
 }
 
@@ -78,7 +78,7 @@ static Value sequence_slice(Session *s, const AstExpr *e, Value base) {
   TensorIndex ix = read_axis(s, &e->as.index.axes[0]);
   int64_t n = (int64_t)sequence_length(base);
   if (ix.step != 1)
-    fail(s, E0803, e->span, "slices of %s have no step", val_describe(s, base));
+    host_fail(s, E0803, e->span, "slices of %s have no step", val_describe(s, base));
   int64_t from = !ix.has_start ? 0 : ix.start < 0 ? ix.start + n : ix.start;
   int64_t to = !ix.has_stop ? n : ix.stop < 0 ? ix.stop + n : ix.stop;
   from = from < 0 ? 0 : from > n ? n : from;
@@ -93,10 +93,11 @@ static Value sequence_slice(Session *s, const AstExpr *e, Value base) {
 static void check_sequence(Session *s, const AstExpr *e, Value base) {
   bool ok = val_is_sequence(base) || base.kind == VAL_STRING;
   if (!ok)
-    fail_hint(s, E0803, e->span, base.kind == VAL_KERNEL ? "k[BM = 64] sets a parameter" : NULL,
-              "%s cannot be indexed", val_describe(s, base));
+    host_fail_hint(s, E0803, e->span,
+                   base.kind == VAL_KERNEL ? "k[BM = 64] sets a parameter" : NULL,
+                   "%s cannot be indexed", val_describe(s, base));
   if (e->as.index.n != 1 || e->as.index.axes[0].kind == AXIS_NONE)
-    fail(s, E0803, e->span, "%s takes one index", val_describe(s, base));
+    host_fail(s, E0803, e->span, "%s takes one index", val_describe(s, base));
 }
 
 /* Reading ----------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ static void check_sequence(Session *s, const AstExpr *e, Value base) {
 static Value part_value(Session *s, Tensor *view, Span span) {
   if (view->rank > 0)
     return val_borrow(view);
-  value_tensor(s, val_borrow(view), span, "what is read");
+  host_tensor(s, val_borrow(view), span, "what is read");
   return val_scalar(tensor_get(view, NULL), false);
 }
 
@@ -120,7 +121,7 @@ Value host_element(Session *s, Value v, size_t i, Span span) {
   TensorIndex ix = {TIX_INT, (int64_t)i, 0, 1, false, false};
   Str why = session_str(s);
   Tensor *view = tensor_index(v.as.tensor, &ix, 1, &why);
-  return part_value(s, value_new_tensor(s, view, &why, span).as.tensor, span);
+  return part_value(s, host_new_tensor(s, view, &why, span).as.tensor, span);
 }
 
 Value index_get(Session *s, const AstExpr *e, Value base) {
@@ -146,9 +147,9 @@ Place index_place(Session *s, const AstExpr *e, Value base) {
   }
   check_sequence(s, e, base);
   if (base.kind != VAL_LIST)
-    fail(s, E0803, e->span, "the elements of %s do not change", val_describe(s, base));
+    host_fail(s, E0803, e->span, "the elements of %s do not change", val_describe(s, base));
   if (e->as.index.axes[0].kind != AXIS_SINGLE)
-    fail(s, E0803, e->span, "slices of a list are not assigned to");
+    host_fail(s, E0803, e->span, "slices of a list are not assigned to");
   p.at = sequence_at(s, e, base);
   return p;
 }
@@ -160,19 +161,19 @@ Value index_load(Session *s, const Place *p) {
 }
 
 static void store_tensor(Session *s, Tensor *view, Value v, Span span) {
-  value_tensor(s, val_borrow(view), span, "what is stored into");
+  host_tensor(s, val_borrow(view), span, "what is stored into");
   if (val_is_scalar(v)) {
     tensor_fill(view, arith_store(s, v, view->dtype, span));
     return;
   }
-  Tensor *src = value_tensor(s, v, span, "what is stored");
+  Tensor *src = host_tensor(s, v, span, "what is stored");
   Str why = session_str(s);
   Tensor *wide = tensor_broadcast(src, view->rank, view->extent, &why);
   if (!wide)
-    fail(s, E0802, span, "%s", str_text(&why));
+    host_fail(s, E0802, span, "%s", str_text(&why));
   val_tensor(s, wide);
   if (!tensor_copy(view, wide, &why))
-    fail(s, E0807, span, "%s", str_text(&why));
+    host_fail(s, E0807, span, "%s", str_text(&why));
 }
 
 void index_store(Session *s, const Place *p, Value v, Span span) {
@@ -182,7 +183,7 @@ void index_store(Session *s, const Place *p, Value v, Span span) {
   }
   Object *list = p->base.as.obj;
   if ((size_t)p->at >= list->as.list.n) /* cannot be: lists never shrink */
-    fail(s, E0803, span, "the list has changed");
+    host_fail(s, E0803, span, "the list has changed");
   v.literal = false;
   Value old = list->as.list.v[p->at];
   list->as.list.v[p->at] = val_retain(v);

@@ -40,9 +40,9 @@ static void type_of(Session *s, void *ctx) {
   ParseStatus status;
   AstFile *f = session_parse(s, "<type>", j->text, j->n, true, &status);
   if (status != PARSE_OK)
-    fail_with(s, ST_COMPILE);
+    host_fail_with(s, ST_COMPILE);
   if (f->body.n != 1 || f->body.v[0]->kind != STMT_EXPR)
-    fail(s, E0801, f->body.span, "an expression is wanted");
+    host_fail(s, E0801, f->body.span, "an expression is wanted");
   describe(s, host_eval(s, f->body.v[0]->as.expr), j->out);
 }
 

@@ -78,8 +78,8 @@ static void let_name(Session *s, const AstDecl *d, Value v, bool top, size_t blo
   }
   for (size_t i = block; i < s->vars.n; i++)
     if (s->vars.v[i].name == d->name.text)
-      fail_hint(s, E0818, d->name.span, "leave out `let` to give it a new value",
-                "%s is already bound in this block", d->name.text);
+      host_fail_hint(s, E0818, d->name.span, "leave out `let` to give it a new value",
+                     "%s is already bound in this block", d->name.text);
   host_bind(s, d->name.text, v);
 }
 
@@ -100,9 +100,9 @@ void host_unpack(Session *s, Value v, size_t n, Span span, Value *out) {
   else if (v.kind == VAL_TENSOR && v.as.tensor->rank > 0)
     have = (size_t)v.as.tensor->extent[0];
   else
-    fail(s, E0809, span, "%s cannot be unpacked into %zu names", val_describe(s, v), n);
+    host_fail(s, E0809, span, "%s cannot be unpacked into %zu names", val_describe(s, v), n);
   if (have != n)
-    fail(s, E0809, span, "%zu values for %zu names", have, n);
+    host_fail(s, E0809, span, "%zu values for %zu names", have, n);
   for (size_t i = 0; i < n; i++)
     out[i] = host_element(s, v, i, span);
 }
@@ -113,13 +113,13 @@ static Value typed_value(Session *s, const AstType *t, Value v, Span span) {
     return v;
   DType type;
   if (strcmp(t->base.text, "int") == 0)
-    return val_int(value_int(s, v, span, "a value of type int"));
+    return val_int(host_int(s, v, span, "a value of type int"));
   if (dtype_parse(t->base.text, strlen(t->base.text), &type))
     return arith_convert(s, v, type, span);
   Value *named = host_lookup(s, t->base.text);
   if (named && named->kind == VAL_DTYPE)
     return arith_convert(s, v, named->as.dtype, span);
-  fail(s, E0801, t->span, "%s is not a type", t->base.text);
+  host_fail(s, E0801, t->span, "%s is not a type", t->base.text);
 }
 
 static void do_let(Session *s, const AstStmt *st, bool top, size_t block) {
@@ -139,7 +139,8 @@ static void do_let(Session *s, const AstStmt *st, bool top, size_t block) {
 
 static _Noreturn void no_such_variable(Session *s, const AstExpr *target) {
   const char *hint = arena_printf(s->line, "`let %s = …` makes a new variable", target->as.name);
-  fail_hint(s, E0800, target->span, hint, "there is no variable %s to assign to", target->as.name);
+  host_fail_hint(s, E0800, target->span, hint, "there is no variable %s to assign to",
+                 target->as.name);
 }
 
 /* Assigning to a typed scalar keeps its type: stores convert. */
@@ -211,10 +212,10 @@ bool host_condition(Session *s, const AstExpr *e) {
   size_t temps = s->temps.n;
   Value v = host_eval(s, e);
   if (v.kind != VAL_BOOL)
-    fail_hint(s, E0806, e->span,
-              v.kind == VAL_TENSOR ? "any(x) and all(x) make one bool of a tensor"
-                                   : "write a comparison, such as `x != 0`",
-              "a condition is a bool, not %s", val_describe(s, v));
+    host_fail_hint(s, E0806, e->span,
+                   v.kind == VAL_TENSOR ? "any(x) and all(x) make one bool of a tensor"
+                                        : "write a comparison, such as `x != 0`",
+                   "a condition is a bool, not %s", val_describe(s, v));
   host_drop_temps(s, temps);
   return v.as.b;
 }
@@ -280,15 +281,16 @@ static bool range_of(Session *s, const AstExpr *e, Range *r) {
     return false;
   const AstArgs *a = &e->as.call.args;
   if (k > 0)
-    fail_hint(s, E0804, e->span, "range(…) on the host", "%s(…) is a loop of kernels", name);
+    host_fail_hint(s, E0804, e->span, "range(…) on the host", "%s(…) is a loop of kernels", name);
   if (a->n < 1 || a->n > 3 || a->npos != a->n)
-    fail(s, E0804, e->span, "range takes 1 to 3 ints: range(n), range(a, b), range(a, b, step)");
+    host_fail(s, E0804, e->span,
+              "range takes 1 to 3 ints: range(n), range(a, b), range(a, b, step)");
   int64_t x[3] = {0, 0, 1};
   for (size_t i = 0; i < a->n; i++)
-    x[i] = value_int(s, host_eval(s, a->v[i].value), a->v[i].value->span, "a bound of range");
+    x[i] = host_int(s, host_eval(s, a->v[i].value), a->v[i].value->span, "a bound of range");
   *r = a->n == 1 ? (Range){0, x[0], 1} : (Range){x[0], x[1], x[2]};
   if (r->step == 0)
-    fail(s, E0804, e->span, "the step of a range cannot be 0");
+    host_fail(s, E0804, e->span, "the step of a range cannot be 0");
   return true;
 }
 
@@ -316,8 +318,9 @@ static Flow do_for(Session *s, const AstStmt *st, Value *result) {
   }
   Value v = host_eval(s, e);
   if (!val_is_sequence(v) && !(v.kind == VAL_TENSOR && v.as.tensor->rank > 0))
-    fail_hint(s, E0815, e->span, "for x in range(n), a list, a tuple, or a tensor's first axis",
-              "%s cannot be iterated", val_describe(s, v));
+    host_fail_hint(s, E0815, e->span,
+                   "for x in range(n), a list, a tuple, or a tensor's first axis",
+                   "%s cannot be iterated", val_describe(s, v));
   Flow flow = FLOW_NEXT;
   for (size_t i = 0; flow != FLOW_BREAK && flow != FLOW_RETURN && i < host_length(v); i++) {
     size_t inner = s->temps.n;
@@ -384,7 +387,7 @@ static Flow do_return(Session *s, const AstStmt *st, Value *result) {
 }
 
 static void only_in_kernels(Session *s, const AstStmt *st) {
-  fail(s, E0812, st->span, "`%s` is a statement of kernels", ast_stmt_name(st->kind));
+  host_fail(s, E0812, st->span, "`%s` is a statement of kernels", ast_stmt_name(st->kind));
 }
 
 /* The statements that hold no other and can only go on to the next. */

@@ -65,7 +65,7 @@ static const SemaScope *scope_of(Module *m) {
 /* Information about a definition ----------------------------------------------------------- */
 
 static _Noreturn void compile_failed(Session *s) {
-  fail_with(s, ST_COMPILE);
+  host_fail_with(s, ST_COMPILE);
 }
 
 static KernelInfo *info_of(Session *s, Value kernel) {
@@ -114,8 +114,8 @@ static SemaValue sema_value_of(Session *s, Value v, Span span) {
     out.n = v.as.obj->as.string.n;
     break;
   default:
-    fail(s, E0801, span, "a compile-time parameter is a number, bool, string or dtype, not %s",
-         val_describe(s, v));
+    host_fail(s, E0801, span, "a compile-time parameter is a number, bool, string or dtype, not %s",
+              val_describe(s, v));
   }
   return out;
 }
@@ -131,11 +131,11 @@ static void apply_settings(Session *s, const KernelInfo *info, const Object *ker
 
 Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
   if (kernel.kind != VAL_KERNEL)
-    fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
-         val_describe(s, kernel));
+    host_fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
+              val_describe(s, kernel));
   const Object *old = kernel.as.obj;
   if (!old->as.kernel.ast)
-    fail(s, E0820, e->span, "a kernel read from IR text has no compile-time parameters");
+    host_fail(s, E0820, e->span, "a kernel read from IR text has no compile-time parameters");
   const AstArgs *args = &e->as.call.args;
   size_t n = old->as.kernel.nsettings;
   Value out = val_object(s, VAL_KERNEL);
@@ -252,11 +252,12 @@ static IrKernel *pick(Args *a, const IrKernels *all) {
   if (a->npos == 1 && all->n == 1)
     return all->v[0];
   if (a->npos == 1)
-    fail_hint(s, E0804, a->span, "read_ir(path, \"name\")", "the file holds %zu kernels", all->n);
+    host_fail_hint(s, E0804, a->span, "read_ir(path, \"name\")", "the file holds %zu kernels",
+                   all->n);
   for (size_t i = 0; i < all->n; i++)
     if (a->v[1].kind == VAL_STRING && strcmp(all->v[i]->name, val_text(a->v[1])) == 0)
       return all->v[i];
-  fail(s, E0804, a->spans[1], "the file holds no kernel of that name");
+  host_fail(s, E0804, a->spans[1], "the file holds no kernel of that name");
 }
 
 Value builtin_read_ir(Args *a) {
@@ -264,12 +265,12 @@ Value builtin_read_ir(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 2);
   if (a->v[0].kind != VAL_STRING)
-    fail(s, E0801, a->spans[0], "read_ir takes a path, not %s", val_describe(s, a->v[0]));
+    host_fail(s, E0801, a->spans[0], "read_ir takes a path, not %s", val_describe(s, a->v[0]));
   size_t n = 0;
   const char *why = NULL, *path = session_path(s, val_text(a->v[0]));
   char *text = io_read_file(s->line, path, &n, &why);
   if (!text)
-    fail(s, E0831, a->spans[0], "%s cannot be read: %s", path, why);
+    host_fail(s, E0831, a->spans[0], "%s cannot be read: %s", path, why);
   IrKernels all = {0};
   SrcFile *file = src_new(s->arena, path, text, n);
   if (!ir_read(s->arena, s->names, file, &s->diags, &all) || s->diags.errors > 0)

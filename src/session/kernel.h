@@ -72,7 +72,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k);
 Tensor *launch_host_tensor(const Launch *l, size_t i);
 bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 /* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
-void check_launch(Launch *l);
+void launch_check(Launch *l);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
 EvalOptions session_eval_options(Session *s, EvalChecks checks);

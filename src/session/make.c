@@ -15,7 +15,7 @@ static Tensor *new_tensor(Args *a, size_t from, TensorFill fill, Value *out) {
   DType t = args_dtype(a, 0);
   int rank = args_extents(a, from, extent);
   Str why = session_str(a->s);
-  *out = value_new_tensor(a->s, tensor_new(t, rank, extent, fill, &why), &why, a->span);
+  *out = host_new_tensor(a->s, tensor_new(t, rank, extent, fill, &why), &why, a->span);
   return out->as.tensor;
 }
 
@@ -48,8 +48,8 @@ Value builtin_full(Args *a) {
 
 static void only_floats(Args *a) {
   if (a->npos > 0 && !dtype_is_float(args_dtype(a, 0)))
-    fail_hint(a->s, E0801, a->spans[0], "randint(i32, low, high, ...) makes integers",
-              "%s makes floats, not %s", a->name, dtype_name(a->v[0].as.dtype));
+    host_fail_hint(a->s, E0801, a->spans[0], "randint(i32, low, high, ...) makes integers",
+                   "%s makes floats, not %s", a->name, dtype_name(a->v[0].as.dtype));
 }
 
 Value builtin_rand(Args *a) {
@@ -71,20 +71,21 @@ Value builtin_randint(Args *a) {
   args_count(a, 4, 3 + TENSOR_MAX_RANK);
   DType t = args_dtype(a, 0);
   if (!dtype_is_int(t))
-    fail(a->s, E0801, a->spans[0], "randint makes integers, not %s", dtype_name(t));
+    host_fail(a->s, E0801, a->spans[0], "randint makes integers, not %s", dtype_name(t));
   Scalar low = arith_fit(a->s, a->v[1], t, a->spans[1]);
   Scalar high = {dtype_is_unsigned(t) ? DT_U64 : DT_I64, {.i = 0}};
   /* high is excluded, so it may be one past the type's greatest value */
   if (a->v[2].kind != VAL_INT)
-    fail(a->s, E0801, a->spans[2], "the end of randint must be an int, not %s",
-         val_describe(a->s, a->v[2]));
+    host_fail(a->s, E0801, a->spans[2], "the end of randint must be an int, not %s",
+              val_describe(a->s, a->v[2]));
   high.as.u = a->v[2].as.u;
   bool less = dtype_is_unsigned(t) ? low.as.u < high.as.u : low.as.i < high.as.i;
   bool fits = dtype_is_unsigned(t) ? high.as.u - 1 <= dtype_int_max(t)
                                    : !a->v[2].big && high.as.i - 1 <= (int64_t)dtype_int_max(t);
   if (!less || !fits)
-    fail(a->s, E0804, a->spans[2],
-         less ? "the numbers do not fit in %s" : "randint of %s needs low < high", dtype_name(t));
+    host_fail(a->s, E0804, a->spans[2],
+              less ? "the numbers do not fit in %s" : "randint of %s needs low < high",
+              dtype_name(t));
   tensor_randint(new_tensor(a, 3, TENSOR_UNSET, &out), low, high, &a->s->random);
   return out;
 }
@@ -94,12 +95,13 @@ Value builtin_eye(Args *a) {
   args_count(a, 2, 3);
   int64_t n = args_int(a, 1), m = a->npos > 2 ? args_int(a, 2) : n;
   Str why = session_str(a->s);
-  return value_new_tensor(a->s, tensor_eye(args_dtype(a, 0), n, m, &why), &why, a->span);
+  return host_new_tensor(a->s, tensor_eye(args_dtype(a, 0), n, m, &why), &why, a->span);
 }
 
 static Scalar number(Args *a, size_t i) {
   if (!val_is_number(a->v[i]))
-    fail(a->s, E0801, a->spans[i], "arange takes numbers, not %s", val_describe(a->s, a->v[i]));
+    host_fail(a->s, E0801, a->spans[i], "arange takes numbers, not %s",
+              val_describe(a->s, a->v[i]));
   return val_to_scalar(a->v[i]);
 }
 
@@ -116,11 +118,11 @@ Value builtin_arange(Args *a) {
   if (named && val_is_number(*named))
     step = val_to_scalar(*named);
   if (scalar_convert(step, DT_F64).as.f == 0.0)
-    fail(a->s, E0804, a->span, "the step of arange cannot be 0");
+    host_fail(a->s, E0804, a->span, "the step of arange cannot be 0");
   if (dtype_is_int(t) && (dtype_is_float(from.type) || dtype_is_float(step.type)))
-    fail(a->s, E0801, a->span, "arange of %s takes ints", dtype_name(t));
+    host_fail(a->s, E0801, a->span, "arange of %s takes ints", dtype_name(t));
   Str why = session_str(a->s);
-  return value_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
+  return host_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
 }
 
 /* Nested lists ----------------------------------------------------------------------------- */
@@ -130,7 +132,8 @@ static int nested_shape(Args *a, Value v, int64_t *extent) {
   int rank = 0;
   while (val_is_sequence(v)) {
     if (rank == TENSOR_MAX_RANK)
-      fail(a->s, E0807, a->spans[1], "lists nest at most %d deep in a tensor", TENSOR_MAX_RANK);
+      host_fail(a->s, E0807, a->spans[1], "lists nest at most %d deep in a tensor",
+                TENSOR_MAX_RANK);
     extent[rank++] = (int64_t)v.as.obj->as.list.n;
     if (v.as.obj->as.list.n == 0)
       break;
@@ -142,14 +145,15 @@ static int nested_shape(Args *a, Value v, int64_t *extent) {
 static void fill_nested(Args *a, Tensor *t, Value v, int axis, int64_t *index) {
   if (axis == t->rank) {
     if (val_is_sequence(v))
-      fail(a->s, E0807, a->spans[1], "the lists are nested unevenly");
+      host_fail(a->s, E0807, a->spans[1], "the lists are nested unevenly");
     tensor_set(t, index, arith_fit(a->s, v, t->dtype, a->spans[1]));
     return;
   }
   if (!val_is_sequence(v) || (int64_t)v.as.obj->as.list.n != t->extent[axis])
-    fail(a->s, E0807, a->spans[1], "the lists are uneven: %lld elements along axis %d, here %s%zu",
-         (long long)t->extent[axis], axis, val_is_sequence(v) ? "" : "a number, not ",
-         val_is_sequence(v) ? v.as.obj->as.list.n : (size_t)t->extent[axis]);
+    host_fail(a->s, E0807, a->spans[1],
+              "the lists are uneven: %lld elements along axis %d, here %s%zu",
+              (long long)t->extent[axis], axis, val_is_sequence(v) ? "" : "a number, not ",
+              val_is_sequence(v) ? v.as.obj->as.list.n : (size_t)t->extent[axis]);
   for (int64_t i = 0; i < t->extent[axis]; i++) {
     index[axis] = i;
     fill_nested(a, t, v.as.obj->as.list.v[i], axis + 1, index);
@@ -165,11 +169,11 @@ Value builtin_tensor(Args *a) {
   if (v.kind == VAL_TENSOR)
     return arith_cast(a->s, v, t, a->spans[1]);
   if (!val_is_sequence(v) && !val_is_scalar(v))
-    fail(a->s, E0801, a->spans[1], "tensor takes nested lists of numbers, not %s",
-         val_describe(a->s, v));
+    host_fail(a->s, E0801, a->spans[1], "tensor takes nested lists of numbers, not %s",
+              val_describe(a->s, v));
   Str why = session_str(a->s);
   int rank = nested_shape(a, v, extent);
-  Value out = value_new_tensor(a->s, tensor_new(t, rank, extent, TENSOR_ZERO, &why), &why, a->span);
+  Value out = host_new_tensor(a->s, tensor_new(t, rank, extent, TENSOR_ZERO, &why), &why, a->span);
   fill_nested(a, out.as.tensor, v, 0, index);
   return out;
 }
@@ -185,7 +189,7 @@ static Tensor *operand(Args *a, size_t i) {
   if (v.kind == VAL_FLOAT && !dtype_is_float(t))
     t = DT_F64;
   Str why = session_str(a->s);
-  Value out = value_new_tensor(a->s, tensor_new(t, 0, NULL, TENSOR_ZERO, &why), &why, a->span);
+  Value out = host_new_tensor(a->s, tensor_new(t, 0, NULL, TENSOR_ZERO, &why), &why, a->span);
   tensor_fill(out.as.tensor, val_to_scalar(v));
   return out.as.tensor;
 }
@@ -203,7 +207,7 @@ Value builtin_allclose(Args *a) {
   bool close = false;
   Str why = session_str(s);
   if (!tensor_allclose(operand(a, 0), operand(a, 1), rel, abs, &close, &s->close, &why))
-    fail(s, E0802, a->span, "%s", str_text(&why));
+    host_fail(s, E0802, a->span, "%s", str_text(&why));
   s->close_set = !close;
   return val_bool(close);
 }
@@ -215,7 +219,7 @@ Value builtin_maxdiff(Args *a) {
   TensorDiff d;
   Str why = session_str(s);
   if (!tensor_maxdiff(operand(a, 0), operand(a, 1), &d, &why))
-    fail(s, E0802, a->span, "%s", str_text(&why));
+    host_fail(s, E0802, a->span, "%s", str_text(&why));
   s->close = d; /* an assert that fails on the number shows the place too */
   s->close_set = d.count > 0;
   return val_float(d.max_abs);

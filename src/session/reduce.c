@@ -27,7 +27,8 @@ typedef struct Reduction {
 static int read_axis(Args *a, const Tensor *t, int64_t axis) {
   int64_t at = axis < 0 ? axis + t->rank : axis;
   if (at < 0 || at >= t->rank)
-    fail(a->s, E0803, a->span, "%s has no axis %lld", val_describe(a->s, a->v[0]), (long long)axis);
+    host_fail(a->s, E0803, a->span, "%s has no axis %lld", val_describe(a->s, a->v[0]),
+              (long long)axis);
   return (int)at;
 }
 
@@ -115,7 +116,7 @@ static Tensor *axis_last(Session *s, Tensor *t, int axis, Span span) {
       order[n++] = i;
   order[n] = axis;
   Str why = session_str(s);
-  return value_new_tensor(s, tensor_permute(t, order, t->rank, &why), &why, span).as.tensor;
+  return host_new_tensor(s, tensor_permute(t, order, t->rank, &why), &why, span).as.tensor;
 }
 
 /* Shape of the result: without the axis, or with 1 there. */
@@ -128,7 +129,7 @@ static Value new_result(const Reduction *r, DType t) {
     else if (r->keepdims)
       extent[n++] = 1;
   Str why = session_str(r->a->s);
-  return value_new_tensor(r->a->s, tensor_new(t, n, extent, TENSOR_UNSET, &why), &why, r->a->span);
+  return host_new_tensor(r->a->s, tensor_new(t, n, extent, TENSOR_UNSET, &why), &why, r->a->span);
 }
 
 /* Calls fn(ctx, row, its index) for each row along the axis (all elements: one row). */
@@ -145,7 +146,7 @@ static Rows rows_of(const Reduction *r) {
   Str why = session_str(s);
   if (r->axis < 0) {
     int64_t all = tensor_count(r->t);
-    rows.t = value_new_tensor(s, tensor_reshape(r->t, 1, &all, &why), &why, r->a->span).as.tensor;
+    rows.t = host_new_tensor(s, tensor_reshape(r->t, 1, &all, &why), &why, r->a->span).as.tensor;
   } else {
     rows.t = axis_last(s, r->t, r->axis, r->a->span);
   }
@@ -177,8 +178,8 @@ static Value number_if_scalar(Value v) {
 static void check_takes(Args *a, OpCode op, DType t) {
   if (op_takes(op, t))
     return;
-  fail_hint(a->s, E0801, a->spans[0], t == DT_BOOL ? NULL : "compare first: any(x != 0)",
-            "%s does not take elements of type %s", a->name, dtype_name(t));
+  host_fail_hint(a->s, E0801, a->spans[0], t == DT_BOOL ? NULL : "compare first: any(x != 0)",
+                 "%s does not take elements of type %s", a->name, dtype_name(t));
 }
 
 static Value reduce(Args *a, OpCode op) {
@@ -271,7 +272,7 @@ static Value arg_best(Args *a, OpCode op) {
   Value out = new_result(&r, DT_I32);
   Rows rows = rows_of(&r);
   if (rows.length == 0 && rows.count > 0)
-    fail(a->s, E0802, a->span, "%s of no elements", a->name);
+    host_fail(a->s, E0802, a->span, "%s of no elements", a->name);
   int32_t *p = tensor_data_write(out.as.tensor);
   for (int64_t i = 0; i < rows.count; i++)
     p[i] = best_of(op, r.t->dtype, row_at(&rows, i), rows.step, rows.length);
@@ -292,10 +293,10 @@ Value builtin_argmin(Args *a) {
 static int whole_axis(Args *a, const Tensor *t, bool last) {
   int64_t axis = -1;
   if (t->rank == 0)
-    fail(a->s, E0801, a->spans[0], "%s takes a tensor with at least one axis", a->name);
+    host_fail(a->s, E0801, a->spans[0], "%s takes a tensor with at least one axis", a->name);
   if (!args_int_named(a, "axis", &axis) && t->rank > 1 && !last)
-    fail_hint(a->s, E0804, a->span, "cumsum(x, axis = 0)",
-              "%s of a tensor of %d axes needs an axis", a->name, t->rank);
+    host_fail_hint(a->s, E0804, a->span, "cumsum(x, axis = 0)",
+                   "%s of a tensor of %d axes needs an axis", a->name, t->rank);
   return read_axis(a, t, axis);
 }
 
@@ -316,7 +317,7 @@ static Value paired_rows(Args *a, Tensor *t, int axis, DType to, Rows *from, Row
   Session *s = a->s;
   Str why = session_str(s);
   Value out =
-      value_new_tensor(s, tensor_new(to, t->rank, t->extent, TENSOR_ZERO, &why), &why, a->span);
+      host_new_tensor(s, tensor_new(to, t->rank, t->extent, TENSOR_ZERO, &why), &why, a->span);
   Reduction r = {.a = a, .t = t, .axis = axis};
   *from = rows_of(&r);
   r.t = out.as.tensor;

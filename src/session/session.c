@@ -23,7 +23,7 @@ struct Unit {
 
 /* Failure ---------------------------------------------------------------------------------- */
 
-void fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
+void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   const char *text = arena_vprintf(s->line, fmt, ap);
@@ -32,7 +32,7 @@ void fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
   guard_raise(s->guard, ST_FAIL);
 }
 
-void fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt, ...) {
+void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   const char *text = arena_vprintf(s->line, fmt, ap);
@@ -43,7 +43,7 @@ void fail_hint(Session *s, DiagCode code, Span span, const char *hint, const cha
   guard_raise(s->guard, ST_FAIL);
 }
 
-void fail_with(Session *s, Status why) {
+void host_fail_with(Session *s, Status why) {
   guard_raise(s->guard, why);
 }
 
@@ -81,7 +81,7 @@ void session_stack(Session *s, Span span) {
   char *here = __builtin_frame_address(0);
   size_t used = (size_t)(here < s->stack_base ? s->stack_base - here : here - s->stack_base);
   if (used > s->stack_room)
-    fail(s, E0810, span, "calls are nested too deeply");
+    host_fail(s, E0810, span, "calls are nested too deeply");
 }
 
 /* Boundaries ------------------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ static void run_text(Session *s, void *ctx) {
   Text *t = ctx;
   AstFile *f = session_parse(s, t->name, t->text, t->n, t->prompt, &t->status);
   if (t->status == PARSE_ERROR)
-    fail_with(s, ST_COMPILE);
+    host_fail_with(s, ST_COMPILE);
   if (t->status == PARSE_PENDING)
     return;
   if (s->options.emit == EMIT_AST) {

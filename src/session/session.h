@@ -36,6 +36,9 @@ typedef enum SessionEmit {
   EMIT_CUBIN
 } SessionEmit;
 
+/* Runs a piece of Lua in place; false after it added diagnostics. */
+typedef bool (*SessionLua)(Session *s, const char *text, size_t n, Span span);
+
 typedef struct SessionOptions { /* all zero: the defaults */
   const char *device;           /* "cpu", "cuda", "cuda:1"; NULL: cuda:0 if there, else cpu */
   const char *arch;             /* "sm_90a"; NULL: the device's, else sm_90a */
@@ -56,6 +59,7 @@ typedef struct SessionOptions { /* all zero: the defaults */
   const volatile sig_atomic_t *interrupt; /* polled; not 0 stops what runs */
   const char *const *args;                /* what `args` holds in the program */
   size_t nargs;
+  SessionLua lua; /* NULL: `lua { }` is an error */
 } SessionOptions;
 
 /* NULL only when memory is short. options is copied; the strings it names must outlive it. */

@@ -17,7 +17,7 @@ Value builtin_reshape(Args *a) {
   Str why = session_str(a->s);
   Tensor *out = tensor_reshape(t, rank, extent, &why);
   if (!out)
-    fail(a->s, E0802, a->span, "%s", str_text(&why));
+    host_fail(a->s, E0802, a->span, "%s", str_text(&why));
   return val_tensor(a->s, out);
 }
 
@@ -33,7 +33,7 @@ Value builtin_transpose(Args *a) {
     axes[i] = named[i] < -100 || named[i] > 100 ? 100 : (int)named[i];
   Tensor *out = n ? tensor_permute(t, axes, n, &why) : tensor_swap_last(t, &why);
   if (!out)
-    fail(a->s, E0803, a->span, "%s", str_text(&why));
+    host_fail(a->s, E0803, a->span, "%s", str_text(&why));
   return val_tensor(a->s, out);
 }
 
@@ -41,7 +41,7 @@ Value builtin_contiguous(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
   Str why = session_str(a->s);
-  return value_new_tensor(a->s, tensor_contiguous(args_tensor(a, 0), &why), &why, a->span);
+  return host_new_tensor(a->s, tensor_contiguous(args_tensor(a, 0), &why), &why, a->span);
 }
 
 /* cat ---------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ Value builtin_contiguous(Args *a) {
 
 static Tensor *part(Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "element %zu of the list", i);
-  return value_tensor(a->s, a->v[0].as.obj->as.list.v[i], a->spans[0], what);
+  return host_tensor(a->s, a->v[0].as.obj->as.list.v[i], a->spans[0], what);
 }
 
 static int cat_axis(Args *a, const Tensor *first) {
@@ -57,7 +57,7 @@ static int cat_axis(Args *a, const Tensor *first) {
   args_int_named(a, "axis", &axis);
   int64_t at = axis < 0 ? axis + first->rank : axis;
   if (at < 0 || at >= first->rank)
-    fail(a->s, E0803, a->span, "the tensors have no axis %lld", (long long)axis);
+    host_fail(a->s, E0803, a->span, "the tensors have no axis %lld", (long long)axis);
   return (int)at;
 }
 
@@ -73,11 +73,11 @@ static int64_t joined(Args *a, const Tensor *first, int axis, size_t n) {
       Str x = session_str(a->s), y = session_str(a->s);
       tensor_add_type(first, &x);
       tensor_add_type(t, &y);
-      fail(a->s, E0802, a->spans[0], "%s and %s do not join along axis %d", str_text(&x),
-           str_text(&y), axis);
+      host_fail(a->s, E0802, a->spans[0], "%s and %s do not join along axis %d", str_text(&x),
+                str_text(&y), axis);
     }
     if (__builtin_add_overflow(total, t->extent[axis], &total))
-      fail(a->s, E0807, a->span, "the joined tensor is too large");
+      host_fail(a->s, E0807, a->span, "the joined tensor is too large");
   }
   return total;
 }
@@ -88,7 +88,7 @@ Value builtin_cat(Args *a) {
   args_count(a, 1, 1);
   Session *s = a->s;
   if (!val_is_sequence(a->v[0]) || a->v[0].as.obj->as.list.n == 0)
-    fail(s, E0801, a->spans[0], "cat takes a list of tensors: cat([a, b], axis = 0)");
+    host_fail(s, E0801, a->spans[0], "cat takes a list of tensors: cat([a, b], axis = 0)");
   size_t n = a->v[0].as.obj->as.list.n;
   const Tensor *first = part(a, 0);
   int axis = cat_axis(a, first);
@@ -96,8 +96,8 @@ Value builtin_cat(Args *a) {
   memcpy(extent, first->extent, sizeof extent);
   extent[axis] = joined(a, first, axis, n);
   Str why = session_str(s);
-  Value out = value_new_tensor(s, tensor_new(first->dtype, first->rank, extent, TENSOR_UNSET, &why),
-                               &why, a->span);
+  Value out = host_new_tensor(s, tensor_new(first->dtype, first->rank, extent, TENSOR_UNSET, &why),
+                              &why, a->span);
   TensorIndex ix[TENSOR_MAX_RANK];
   for (int k = 0; k < first->rank; k++)
     ix[k] = (TensorIndex){TIX_SLICE, 0, 0, 1, false, false};
@@ -107,7 +107,7 @@ Value builtin_cat(Args *a) {
     ix[axis].stop = ix[axis].start + t->extent[axis];
     Tensor *view = tensor_index(out.as.tensor, ix, first->rank, &why);
     if (t->extent[axis] > 0)
-      tensor_copy(value_new_tensor(s, view, &why, a->span).as.tensor, t, &why);
+      tensor_copy(host_new_tensor(s, view, &why, a->span).as.tensor, t, &why);
     else
       tensor_release(view);
     ix[axis].start = ix[axis].stop;
@@ -133,7 +133,7 @@ static Tensor *as_matrix(Session *s, Tensor *t, bool left, Span span) {
   if (t->rank != 1)
     return t;
   Str why = session_str(s);
-  return value_new_tensor(s, tensor_index(t, left ? row : column, 2, &why), &why, span).as.tensor;
+  return host_new_tensor(s, tensor_index(t, left ? row : column, 2, &why), &why, span).as.tensor;
 }
 
 static _Noreturn void inner_mismatch(Session *s, const Tensor *a, const Tensor *b, Span span,
@@ -150,7 +150,7 @@ static _Noreturn void inner_mismatch(Session *s, const Tensor *a, const Tensor *
   if (b->rank >= 2 && b->extent[b->rank - 1] == k)
     diag_hint(&s->diags, d, "the extents fit with the right side's last two axes swapped: `.T`");
   (void)span;
-  fail_with(s, ST_FAIL);
+  host_fail_with(s, ST_FAIL);
 }
 
 static void batch_shape(Product *p, int64_t *extent) {
@@ -159,7 +159,7 @@ static void batch_shape(Product *p, int64_t *extent) {
   y.rank -= 2;
   Str why = session_str(p->s);
   if (!tensor_broadcast_shape(&x, &y, &p->batch, extent, &why))
-    fail(p->s, E0802, p->span, "leading axes of a product: %s", str_text(&why));
+    host_fail(p->s, E0802, p->span, "leading axes of a product: %s", str_text(&why));
 }
 
 /* The operand stretched over the batch. */
@@ -169,7 +169,7 @@ static Tensor *stretch(const Product *p, Tensor *t, const int64_t *batch) {
   extent[p->batch] = t->extent[t->rank - 2];
   extent[p->batch + 1] = t->extent[t->rank - 1];
   Str why = session_str(p->s);
-  return value_new_tensor(p->s, tensor_broadcast(t, p->batch + 2, extent, &why), &why, p->span)
+  return host_new_tensor(p->s, tensor_broadcast(t, p->batch + 2, extent, &why), &why, p->span)
       .as.tensor;
 }
 
@@ -200,7 +200,7 @@ static void multiply(const Product *p, const Tensor *a, const Tensor *b, Tensor 
     Status status = eval_product(&o, a->dtype, p->m, p->n, p->k, ma, mb,
                                  matrix_at(c, index, p->batch, out), false);
     if (status != ST_OK)
-      fail_with(s, status);
+      host_fail_with(s, status);
   }
 }
 
@@ -216,7 +216,7 @@ static Value drop_axes(Session *s, Value c, bool row, bool column, Span span) {
     ix[t->rank - 1].kind = TIX_INT;
   Str why = session_str(s);
   if (row || column)
-    c = value_new_tensor(s, tensor_index(t, ix, t->rank, &why), &why, span);
+    c = host_new_tensor(s, tensor_index(t, ix, t->rank, &why), &why, span);
   return c.as.tensor->rank ? c : val_scalar(tensor_get(c.as.tensor, NULL), false);
 }
 
@@ -224,17 +224,17 @@ static DType product_type(Session *s, const Tensor *a, const Tensor *b, Span spa
   DType t = sema_product(a->dtype, b->dtype);
   if (t == DT_NONE || a->dtype != b->dtype) {
     const char *hint = arena_printf(s->line, "%s(a) @ b", dtype_name(b->dtype));
-    fail_hint(s, E0816, span, hint, "the operands of a product have one dtype, not %s and %s",
-              dtype_name(a->dtype), dtype_name(b->dtype));
+    host_fail_hint(s, E0816, span, hint, "the operands of a product have one dtype, not %s and %s",
+                   dtype_name(a->dtype), dtype_name(b->dtype));
   }
   return t;
 }
 
-Value product(Session *s, Value x, Value y, Span span, const Span *where) {
-  Tensor *a = value_tensor(s, x, where[0], "the left side of @");
-  Tensor *b = value_tensor(s, y, where[1], "the right side of @");
+Value arith_product(Session *s, Value x, Value y, Span span, const Span *where) {
+  Tensor *a = host_tensor(s, x, where[0], "the left side of @");
+  Tensor *b = host_tensor(s, y, where[1], "the right side of @");
   if (a->rank == 0 || b->rank == 0)
-    fail(s, E0802, span, "the operands of @ need an axis to sum over");
+    host_fail(s, E0802, span, "the operands of @ need an axis to sum over");
   DType acc = product_type(s, a, b, span);
   bool row = a->rank == 1, column = b->rank == 1;
   if (a->extent[a->rank - 1] != b->extent[column ? 0 : b->rank - 2])
@@ -251,10 +251,9 @@ Value product(Session *s, Value x, Value y, Span span, const Span *where) {
   extent[p.batch] = p.m;
   extent[p.batch + 1] = p.n;
   Str why = session_str(s);
-  Value c =
-      value_new_tensor(s, tensor_new(acc, p.batch + 2, extent, TENSOR_ZERO, &why), &why, span);
+  Value c = host_new_tensor(s, tensor_new(acc, p.batch + 2, extent, TENSOR_ZERO, &why), &why, span);
   multiply(&p, wa, wb, c.as.tensor);
   if (dtype_is_float(acc) && acc != a->dtype)
-    c = value_new_tensor(s, tensor_cast(c.as.tensor, a->dtype, &why), &why, span);
+    c = host_new_tensor(s, tensor_cast(c.as.tensor, a->dtype, &why), &why, span);
   return drop_axes(s, c, row, column, span);
 }
