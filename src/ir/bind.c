@@ -193,7 +193,7 @@ static bool solve(Bind *x, const IrBuffer *buf, int axis) {
   if (!linear(x, buf->extent[axis], &l, 0) || !l.x || l.scale == 0)
     return false;
   if (__builtin_sub_overflow(has, l.offset, &value) || value % l.scale != 0 ||
-      value / l.scale < 0) {
+      value / l.scale < 0 || value / l.scale > IR_MAX_EXTENT) {
     mismatch(x, buf, axis, has);
     return false;
   }
@@ -275,9 +275,10 @@ static void output_shape(Bind *x, const IrBuffer *buf) {
       fail(x, E0381, buf->span,
            arena_printf(a, "axis %d of output `%s`: %s is bound by no argument, or divides by zero",
                         axis, buf->name, expr_text(x, buf->extent[axis])));
-    else if (value < 0)
+    else if (value < 0 || value > IR_MAX_EXTENT)
       fail(x, E0383, buf->span,
-           arena_printf(a, "axis %d of output `%s`: %s is %" PRId64 "; extents are not negative",
+           arena_printf(a,
+                        "axis %d of output `%s`: %s is %" PRId64 "; extents lie between 0 and 2^48",
                         axis, buf->name, expr_text(x, buf->extent[axis]), value));
     else if (given && value != t->extent[axis])
       mismatch(x, buf, axis, t->extent[axis]);

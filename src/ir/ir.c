@@ -32,10 +32,10 @@ IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type) {
   v->kind = kind;
   v->lo = IR_NO_RANGE_LO;
   v->hi = IR_NO_RANGE_HI;
-  if (kind == IRV_EXTENT || kind == IRV_GRID)
-    v->lo = 0;
-  if (kind == IRV_SMS)
-    v->lo = 1;
+  if (kind == IRV_EXTENT || kind == IRV_GRID || kind == IRV_SMS) { /* ir_bind holds them to it */
+    v->lo = kind == IRV_SMS;
+    v->hi = kind == IRV_EXTENT ? IR_MAX_EXTENT : INT32_MAX - 1;
+  }
   VEC_PUSH(k->arena, &k->vars, v);
   return v;
 }
@@ -216,6 +216,9 @@ IrNames names_apart(Arena *a, const IrKernel *k) {
     else
       n.var[p->var->id] = give(&x, p->var->name);
   }
+  for (size_t i = 0; i < k->buffers.n; i++) /* tiles keep the author's names before scalars */
+    if (!n.buffer[i])
+      n.buffer[i] = give(&x, k->buffers.v[i]->name);
   for (size_t i = 0; i < k->vars.n; i++) {
     const IrVar *v = k->vars.v[i];
     if (v->kind == IRV_SMS || v->kind == IRV_STRIDE)
@@ -223,9 +226,6 @@ IrNames names_apart(Arena *a, const IrKernel *k) {
     else if (!n.var[i])
       n.var[i] = give(&x, v->name);
   }
-  for (size_t i = 0; i < k->buffers.n; i++)
-    if (!n.buffer[i])
-      n.buffer[i] = give(&x, k->buffers.v[i]->name);
   GIVE_ALL(n.tmap, k->tmaps)
   GIVE_ALL(n.channel, k->channels)
   return n;

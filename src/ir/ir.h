@@ -22,6 +22,7 @@
 #include "ops/ops.h"
 
 #define IR_MAX_RANK 8
+#define IR_MAX_EXTENT (INT64_C(1) << 48) /* of one axis of a tensor */
 #define IR_NO_RANGE_LO INT64_MIN
 #define IR_NO_RANGE_HI INT64_MAX
 

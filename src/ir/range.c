@@ -35,6 +35,16 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
+/* Division rounded up, by a positive constant. */
+static bool ceil_divided(Range a, Range b, Range *out) {
+  if (b.lo != b.hi || b.lo <= 0)
+    return false;
+  if (a.lo == INT64_MIN)
+    return false;
+  *out = (Range){-floor_div(-a.lo, b.lo), -floor_div(-a.hi, b.lo)};
+  return true;
+}
+
 /* Division and remainder by a positive constant. */
 static bool divided(OpCode op, Range a, Range b, Range *out) {
   if (b.lo != b.hi || b.lo <= 0)
@@ -61,6 +71,8 @@ static bool binary(OpCode op, Range a, Range b, Range *out) {
   case OP_FLOORDIV:
   case OP_MOD:
     return divided(op, a, b, out);
+  case OP_CEILDIV:
+    return ceil_divided(a, b, out);
   case OP_MIN2:
     *out = (Range){least(a.lo, b.lo), least(a.hi, b.hi)};
     return true;

@@ -58,15 +58,24 @@ static Shape shape_of(Simple *s, const IrRegion *r, const IrRegion *other) {
 
 static const char *const index_names[IR_MAX_RANK] = {"i", "j", "k", "l", "i4", "i5", "i6", "i7"};
 
+/* e // n, 0 where its range says so. */
+static IrExpr *quotient(Simple *s, IrExpr *e, int64_t n) {
+  int64_t lo, hi;
+  IrExpr *q = ir_op2(s->k, OP_FLOORDIV, e, ir_int_of(s->k, e->type, n));
+  return ir_range(q, &lo, &hi) && lo == hi ? ir_int_of(s->k, e->type, lo) : q;
+}
+
 /* Indices, as i64 variables, of the e-th element in row-major order. */
 static void split(Simple *s, IrExpr *e, const Shape *x, IrExpr **index) {
   int64_t inner = count_of(x);
   for (int d = 0; d < x->rank; d++) {
     inner /= x->extent[d] ? x->extent[d] : 1;
-    IrExpr *at = ir_op2(s->k, OP_FLOORDIV, e, i32(s, inner ? inner : 1));
+    IrExpr *at = quotient(s, e, inner ? inner : 1);
     if (d > 0)
-      at = ir_op2(s->k, OP_MOD, at, i32(s, x->extent[d] ? x->extent[d] : 1));
-    index[d] = ir_ref(s->k, emit_let(s, index_names[d], ir_cast(s->k, at, DT_I64)));
+      at = ir_op2(s->k, OP_MOD, at, ir_int_of(s->k, e->type, x->extent[d] ? x->extent[d] : 1));
+    at = ir_cast(s->k, at, DT_I64);
+    bool plain = at->nargs == 0;
+    index[d] = plain ? at : ir_ref(s->k, emit_let(s, index_names[d], at));
   }
 }
 
@@ -183,7 +192,7 @@ static IrBuffer *hold_tile(Simple *s, DType t, int64_t n) {
 
 /* The element's place in this thread's `hold`. */
 static IrAccess hold_at(Simple *s, IrBuffer *hold, IrExpr *e) {
-  IrExpr *at = ir_op2(s->k, OP_FLOORDIV, e, i32(s, s->k->threads));
+  IrExpr *at = quotient(s, e, s->k->threads);
   return access_at(s, hold, &at);
 }
 
@@ -338,7 +347,7 @@ static int64_t line_count(const Line *l) {
 static IrVar *load_line(Simple *s, const Line *l, IrExpr *r) {
   IrExpr *index[IR_MAX_RANK];
   if (l->axis < 0)
-    split(s, ir_cast(s->k, r, DT_I32), &l->shape, index);
+    split(s, r, &l->shape, index);
   for (int d = 0, j = 0; l->axis >= 0 && d < l->shape.rank; d++)
     index[d] = d == l->axis ? r : l->index[j++];
   return load_region(s, "x", l->src, index);
@@ -447,7 +456,7 @@ static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) 
   IrBlock *before;
   IrExpr *e = open_elements(s, count_of(&others), &before);
   split(s, e, &others, index);
-  IrExpr *place = ir_cast(s->k, ir_op2(s->k, OP_FLOORDIV, e, i32(s, s->k->threads)), DT_I64);
+  IrExpr *place = ir_cast(s->k, quotient(s, e, s->k->threads), DT_I64);
   if (compute)
     scan_line(s, c, &l, hold, place);
   else
