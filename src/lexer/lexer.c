@@ -77,6 +77,12 @@ static void comment(Lexer *lx) {
   VEC_PUSH(lx->arena, &lx->comments, c);
 }
 
+/* A backslash at the end of a line: a fault, but what it means elsewhere is clear. */
+static void continuation(Lexer *lx) {
+  fault(lx, LEX_CHARACTER, lx->pos, lx->pos + 1);
+  lx->pos += peek(lx, 1) == '\r' && peek(lx, 2) == '\n' ? 3 : 2;
+}
+
 /* Skips white space and comments up to the next token. */
 static void space(Lexer *lx) {
   for (; lx->pos < lx->n; lx->spaced = true) {
@@ -85,6 +91,8 @@ static void space(Lexer *lx) {
       lx->line_start = true;
     if (c == '#')
       comment(lx);
+    else if (c == '\\' && (peek(lx, 1) == '\n' || peek(lx, 1) == '\r'))
+      continuation(lx);
     else if (is_space(c) || is_line_end(c))
       lx->pos++;
     else

@@ -150,7 +150,7 @@ static void report_number(DiagSink *sink, Span span, const char *s, size_t n) {
   Diag *d = diag_add(sink, E0006, span, "`%.*s` cannot follow a number", (int)(n > 40 ? 40 : n), s);
   if (n == 1 && strchr("fFlLuUdD", *s))
     diag_hint(sink, d, "numbers have no suffix; write a conversion, as in f32(1.5) or u32(7)");
-  else if (n == 1 && (*s == 'o' || *s == 'O'))
+  else if (*s == 'o' || *s == 'O')
     diag_hint(sink, d, "there are no octal numbers; write 0x or 0b");
   else
     diag_hint(sink, d, "a name begins with a letter or `_`; a product is written with `*`");

@@ -63,15 +63,31 @@ static void skip_braces(Parser *p) {
 static void resume(Parser *p) {
   while (p->fault < p->t.nfaults && p->t.faults[p->fault].token < p->i)
     p->fault++;
-  p->failed = false;
+  p->failed = p->headless = false;
   p->brackets = 0;
   p->newline = p->t.v[p->i].newline || p->t.v[p->i].line_start;
 }
 
-/* Moves to where the next statement seems to begin. */
-static void recover(Parser *p) {
+/* Below a header without its brace, or a line that ends with a colon, lines are indented further: a
+ * block in which nothing would be read as it was meant. */
+static bool in_bare_block(const Parser *p, uint32_t indent) {
+  return p->t.v[p->i].line_start && p->i > p->start && p->t.v[p->i].kind != T_RBRACE &&
+         column(p, p->t.v[p->i].begin) > indent;
+}
+
+static void skip_bare_block(Parser *p) {
+  uint32_t indent = indent_of(p, p->start);
+  while (p->i + 1 < p->t.n && in_bare_block(p, indent)) {
+    do
+      p->i++;
+    while (p->i + 1 < p->t.n && !p->t.v[p->i].line_start);
+  }
+}
+
+void parse_recover(Parser *p) {
   size_t depth = p->brackets;
-  if (p->i == p->start && p->i + 1 < p->t.n && p->t.v[p->i].kind != T_LBRACE)
+  bool stuck = p->i == p->start && p->t.v[p->i].kind != T_LBRACE;
+  if ((stuck || p->t.v[p->i].kind == T_ELSE) && p->i + 1 < p->t.n)
     p->i++;
   for (; p->i + 1 < p->t.n; p->i++) {
     const Token *t = &p->t.v[p->i];
@@ -86,6 +102,8 @@ static void recover(Parser *p) {
     depth += t->kind == T_LPAREN || t->kind == T_LBRACKET;
     depth -= depth > 0 && (t->kind == T_RPAREN || t->kind == T_RBRACKET);
   }
+  if (p->headless || (p->i > p->start && p->t.v[p->i - 1].kind == T_COLON))
+    skip_bare_block(p);
   resume(p);
 }
 
@@ -193,7 +211,7 @@ AstBlock parse_statements(Parser *p, bool in_braces, Span open) {
     if (!parse_at_end(p))
       hint_statement_end(p);
     if (p->failed && !p->stopped)
-      recover(p);
+      parse_recover(p);
   }
   return (AstBlock){v.v, v.n, open};
 }

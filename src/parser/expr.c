@@ -41,8 +41,11 @@ static AstExpr *node(Parser *p, AstExprKind kind, Span begin) {
 static void above(Parser *p, AstExpr *e, const AstExpr *child) {
   if (child && child->depth >= e->depth)
     e->depth = (uint16_t)(child->depth + 1);
-  if (e->depth > AST_MAX_EXPR_DEPTH)
-    parse_too_deep(p, e->span);
+  if (e->depth > AST_MAX_EXPR_DEPTH) {
+    Span here = e->span; /* the end of a chain, not all of it */
+    here.begin = here.end - 1;
+    parse_too_deep(p, here);
+  }
 }
 
 AstExpr *parse_error_expr(Parser *p) {

@@ -36,8 +36,8 @@ static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
     boxes_add(&cell, item);
     if (!last || list->lone_comma)
       boxes_text(&cell, ",");
-    commented =
-        place && fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
+    commented = place && (!last || *list->open) &&
+                fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
     boxes_add(b, boxes_end(&cell, list->fill ? BOX_GROUP : BOX_ROW));
   }
 }

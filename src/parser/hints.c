@@ -80,7 +80,8 @@ bool hint_operator(Parser *p) {
   if (!hints[kind])
     return false;
   Diag *d = parse_fail_here(p, E0011, "there is no operator %s", lex_describe(kind));
-  parse_hint(p, d, "%s", hints[kind]);
+  bool declares = kind == T_BAD_WALRUS && p->i == p->start + 1;
+  parse_hint(p, d, "%s", declares ? "names are bound with `let`: let x = …" : hints[kind]);
   return true;
 }
 
@@ -115,6 +116,17 @@ static bool hint_comment(Parser *p, size_t i) {
   return true;
 }
 
+/* What stands before this token began a comment, and this is its first word. */
+static bool hint_comment_before(Parser *p) {
+  TokenKind kind = parse_kind(p);
+  const char *word = lex_spelling(kind);
+  if (p->i == p->start || !word || lex_word(word, strlen(word)) != kind)
+    return false;
+  if (p->i - 1 > p->start && comment_like(p, p->i - 2) && p->t.v[p->i - 2].kind != T_FLOORDIV)
+    return hint_comment(p, p->i - 2);
+  return p->t.v[p->i - 1].kind == T_FLOORDIV && hint_comment(p, p->i - 1);
+}
+
 /* ---- where an expression was wanted ---- */
 
 static const char *operand_hint(Parser *p, TokenKind kind) {
@@ -133,11 +145,15 @@ static const char *operand_hint(Parser *p, TokenKind kind) {
     return "slices only stand in an index: x[a:b]";
   if (before && before->kind == T_ASSIGN && kind == T_ASSIGN)
     return "to compare, write `==`";
+  if (before && lex_joins(before->kind) && parse_token(p, 0)->line_start)
+    return arena_printf(p->arena, "the line above goes on here, because it ends with %s",
+                        lex_describe(before->kind));
   return NULL;
 }
 
 void hint_operand(Parser *p) {
-  if (p->failed || hint_operator(p) || (p->i == p->start && hint_comment(p, p->i)))
+  if (p->failed || hint_operator(p) || (p->i == p->start && hint_comment(p, p->i)) ||
+      hint_comment_before(p))
     return;
   TokenKind kind = parse_kind(p);
   DiagCode code = kind == T_NONE ? E0050 : kind == T_COLON ? E0049 : E0020;
@@ -196,6 +212,15 @@ static bool hint_word_before(Parser *p) {
   return true;
 }
 
+/* `is`, `in`, `not in` between two values. */
+static const char *comparison_hint(const Parser *p) {
+  if (parse_at_word(p, "is"))
+    return "to compare, write `==` or `!=`";
+  if (parse_at(p, T_IN) || (parse_at(p, T_NOT) && parse_token(p, 1)->kind == T_IN))
+    return "`in` only stands in a `for`; to search a list, go through it";
+  return NULL;
+}
+
 static const char *end_hint(const Parser *p, TokenKind kind) {
   const Token *before = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
   bool call = before && before->kind == T_NAME && p->i == p->start + 1;
@@ -207,12 +232,10 @@ static const char *end_hint(const Parser *p, TokenKind kind) {
     return "blocks stand in { }";
   if ((kind == T_STRING || kind == T_NAME || kind == T_INT || kind == T_FLOAT) && call)
     return "a call needs parentheses: print(x)";
-  if (kind == T_IN)
-    return "`in` only stands in a `for`";
+  if (comparison_hint(p))
+    return comparison_hint(p);
   if (kind == T_RPAREN || kind == T_RBRACKET)
     return "there is one closing bracket too many";
-  if (kind == T_ELSE)
-    return "the block of an `if` stands in { }";
   if (before && before->kind == T_RBRACE)
     return "a statement after a block begins on a new line, or after `;`";
   return "end it with a line break or `;`";
@@ -228,7 +251,12 @@ void hint_statement_end(Parser *p) {
     }
   }
   TokenKind kind = parse_kind(p);
-  DiagCode code = kind == T_ELSE ? E0052 : kind == T_RPAREN || kind == T_RBRACKET ? E0024 : E0025;
+  if (kind == T_ELSE) {
+    parse_hint(p, parse_fail_here(p, E0052, "this `else` belongs to no `if`"),
+               "it follows the `}` of an `if`, on its line or the next");
+    return;
+  }
+  DiagCode code = kind == T_RPAREN || kind == T_RBRACKET ? E0024 : E0025;
   const char *hint = end_hint(p, kind);
   Diag *d = parse_fail_here(p, code, "expected the end of the statement, found %s", parse_found(p));
   parse_hint(p, d, "%s", hint);
@@ -240,12 +268,14 @@ void hint_brace(Parser *p, const char *what) {
   if (p->failed || hint_operator(p))
     return;
   TokenKind kind = parse_kind(p);
-  const char *hint = kind == T_COLON   ? "blocks stand in { }, not behind a colon"
+  const char *hint = comparison_hint(p) ? comparison_hint(p)
+                     : kind == T_COLON  ? "blocks stand in { }, not behind a colon"
                      : kind == T_ARROW ? "outputs stand before the body: (A: f32[N]) -> (B: f32[N])"
                                        : "blocks stand in { }, also where they hold one statement";
   bool end = kind == T_NEWLINE && parse_token(p, 0)->kind == T_EOF && p->in->prompt;
   if (end) /* at the prompt the block may come in the next line */
     parse_advance(p);
+  p->headless = true;
   Diag *d = parse_fail_here(p, E0022, "expected `{` and %s, found %s", what, parse_found(p));
   parse_hint(p, d, "%s", hint);
 }

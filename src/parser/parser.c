@@ -116,9 +116,23 @@ Diag *parse_fail(Parser *p, DiagCode code, Span span, const char *fmt, ...) {
   return d;
 }
 
+/* The token before is a string that its line does not close: reported, and what follows was meant
+ * to follow it. */
+static bool after_open_string(const Parser *p) {
+  if (p->i == 0 || p->t.v[p->i - 1].kind != T_STRING)
+    return false;
+  const Token *t = &p->t.v[p->i - 1];
+  const char *s = p->t.file->text;
+  return t->end - t->begin < 2 || s[t->end - 1] != s[t->begin];
+}
+
 Diag *parse_fail_here(Parser *p, DiagCode code, const char *fmt, ...) {
   if (p->failed || p->stopped)
     return NULL;
+  if (after_open_string(p)) {
+    p->failed = true;
+    return NULL;
+  }
   TokenKind kind = parse_kind(p);
   if (kind == T_EOF && p->in->prompt && p->in->diags->errors == p->errors)
     p->pending = p->stopped = true;
@@ -211,6 +225,11 @@ void parse_close(Parser *p, Bracket b) {
   if (hint_operator(p))
     return;
   const char *open = b.close == T_RPAREN ? "(" : "[";
+  if (b.close == T_RPAREN && parse_at(p, T_COLON)) {
+    parse_hint(p, parse_fail_here(p, E0049, "a slice outside an index"),
+               "slices stand in [ ]: x[a:b]");
+    return;
+  }
   Diag *d = parse_fail_here(p, E0021, "expected `,` or %s, found %s", lex_describe(b.close),
                             parse_found(p));
   parse_also(p, d, b.open, arena_printf(p->arena, "this `%s` is still open", open));

@@ -28,6 +28,7 @@ typedef struct Parser {
   size_t errors;     /* in the sink when we began */
   size_t fault;      /* the first lexical fault not yet reported */
   size_t comment;    /* the first comment after the last statement begun */
+  bool headless;     /* the fault is a block that is missing behind its header */
   size_t start;      /* the first token of the statement being read */
   uint32_t odd_open; /* a `{` and the `}` that closed it at another indentation; 0, 0: none */
   uint32_t odd_close;
@@ -120,6 +121,7 @@ AstBlock parse_statements(Parser *p, bool in_braces, Span open);
 /* `{ … }` after a header; a faulty header's block is read too. */
 AstBlock parse_block(Parser *p, const char *what);
 void parse_unclosed(Parser *p, Span open); /* the file ends in the block: reports */
+void parse_recover(Parser *p);             /* moves to where a next statement seems to begin */
 void parse_skip_separators(Parser *p);     /* line ends and `;` */
 bool parse_at_end(const Parser *p);        /* of a statement */
 uint32_t parse_column(const Parser *p);    /* of the token shown, from 0 */

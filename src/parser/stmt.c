@@ -115,20 +115,20 @@ static void parse_for(Parser *p, AstStmt *s) {
                "write for %s in range(n) { … }", s->as.loop.names[0].text);
   parse_advance(p);
   s->as.loop.range = p->failed ? parse_error_expr(p) : parse_header(p, "`for`");
-  s->as.loop.body = parse_loop_block(p, "the body of `for`");
+  s->as.loop.body = parse_loop_block(p, "the block of `for`");
 }
 
 static void parse_while(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.loop_while.cond = parse_header(p, "`while`");
-  s->as.loop_while.body = parse_loop_block(p, "the body of `while`");
+  s->as.loop_while.body = parse_loop_block(p, "the block of `while`");
 }
 
 static AstArm parse_arm(Parser *p) {
   AstArm arm;
   parse_advance(p);
   arm.cond = parse_header(p, "`if`");
-  arm.body = parse_block(p, "what `if` does");
+  arm.body = parse_block(p, "the block of `if`");
   return arm;
 }
 
@@ -142,7 +142,7 @@ static void parse_if(Parser *p, AstStmt *s) {
       VEC_PUSH(p->arena, &arms, arm);
       continue;
     }
-    s->as.branch.other = parse_block(p, "what `else` does");
+    s->as.branch.other = parse_block(p, "the block of `else`");
     s->as.branch.has_other = true;
     break;
   }
@@ -192,7 +192,7 @@ static AstRole parse_role(Parser *p) {
     role.options = parse_args(p, parse_open(p));
   unsigned loops = p->loops;
   p->loops = 0;
-  role.body = parse_block(p, "what the role does");
+  role.body = parse_block(p, "the block of the role");
   p->loops = loops;
   role.span = parse_span_from(p, role.span);
   return role;
@@ -211,8 +211,11 @@ static void parse_roles(Parser *p, AstStmt *s) {
     parse_skip_separators(p);
     if (p->failed || p->stopped || parse_at(p, T_RBRACE) || parse_at(p, T_EOF))
       break;
+    p->start = p->i;
     AstRole role = parse_role(p);
     VEC_PUSH(p->arena, &roles, role);
+    if (p->failed && !p->stopped)
+      parse_recover(p);
   }
   if (parse_at(p, T_EOF))
     parse_unclosed(p, open);
@@ -220,7 +223,7 @@ static void parse_roles(Parser *p, AstStmt *s) {
   s->as.roles.v = roles.v;
   s->as.roles.n = roles.n;
   if (roles.n == 0)
-    parse_fail(p, E0048, s->span, "`specialize` holds at least one role");
+    parse_warn(p, E0048, s->span, "`specialize` holds at least one role");
 }
 
 /* ---- expressions and assignments ---- */
@@ -294,8 +297,7 @@ static void parse_simple(Parser *p, AstStmt *s) {
 
 static void parse_stray_else(Parser *p, AstStmt *s) {
   s->kind = STMT_ERROR;
-  parse_hint(p, parse_fail_here(p, E0052, "this `else` belongs to no `if`"),
-             "it follows the `}` of an `if`, on its line or the next");
+  hint_statement_end(p);
 }
 
 static const struct StatementRow {
