@@ -474,6 +474,8 @@ EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
   EvalMem *m = &a->block->mem[x->buf];
   if (!x->lanes)
     return load_one(a, in, x, m);
+  if (x->in_place)
+    a->reg[in->dst] = a->frame + a->block->program->home[in->dst];
   char *dst = machine_reg(a, in->dst);
   Lanes l = lanes_of(a, in);
   Place data, map;
@@ -484,6 +486,13 @@ EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
     EvalResult r = check_strip(a, m, &map, l);
     if (r != EVAL_OK)
       return r;
+  }
+  if (x->in_place && !packed(m)) {
+    Rows r = rows_of(a->map, &data);
+    if (r.count == 1 && r.stride == 1) {
+      a->reg[in->dst] = eval_mem_at(m, data.at);
+      return EVAL_OK;
+    }
   }
   load_rows(a->map, m, &data, dst);
   return EVAL_OK;

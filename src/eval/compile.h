@@ -136,5 +136,7 @@ int eval_compile_array(Compiler *c, const IrBuffer *b);
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind);
 /* A coordinate as the sum of a uniform base and multiples of the MAP's indices. */
 void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out);
+/* NULL where the strip's corners cannot decide the condition. */
+EvalDecide *eval_compile_decide(Compiler *c, IrExpr *e);
 
 #endif

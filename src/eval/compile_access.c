@@ -86,6 +86,61 @@ void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
   out->lanes = eval_value_lanes(c, e);
 }
 
+static EvalDecide *decide_leaf(Compiler *c, IrExpr *e, const Affine *a) {
+  EvalDecide *d = ARENA_NEW(c->arena, EvalDecide);
+  d->op = e->op;
+  if (a->base)
+    d->diff.base = eval_value_int(c, a->base);
+  for (int i = 0; i < 4; i++)
+    if (a->coef[i])
+      d->diff.coef[i] = eval_value_int(c, a->coef[i]);
+  return d;
+}
+
+static EvalDecide *decide_compare(Compiler *c, IrExpr *e) {
+  Affine a = {0}, b = {0};
+  if (e->arg[0]->type != DT_I64 || !take_apart(c, e->arg[0], &a, 0) ||
+      !take_apart(c, e->arg[1], &b, 0))
+    return NULL;
+  a.base = add(c, OP_SUB, a.base, b.base);
+  for (int i = 0; i < 4; i++)
+    a.coef[i] = add(c, OP_SUB, a.coef[i], b.coef[i]);
+  return decide_leaf(c, e, &a);
+}
+
+EvalDecide *eval_compile_decide(Compiler *c, IrExpr *e) {
+  if (!c->map)
+    return NULL;
+  if (!eval_value_varies(c, e)) {
+    EvalDecide *d = ARENA_NEW(c->arena, EvalDecide);
+    d->op = OP_VAR;
+    d->reg = eval_value_one(c, e);
+    return d;
+  }
+  switch (e->op) {
+  case OP_EQ:
+  case OP_NE:
+  case OP_LT:
+  case OP_LE:
+  case OP_GT:
+  case OP_GE:
+    return decide_compare(c, e);
+  case OP_AND:
+  case OP_OR:
+  case OP_NOT: {
+    EvalDecide *x = eval_compile_decide(c, e->arg[0]);
+    EvalDecide *y = x && e->op != OP_NOT ? eval_compile_decide(c, e->arg[1]) : x;
+    if (!x || !y)
+      return NULL;
+    EvalDecide *d = ARENA_NEW(c->arena, EvalDecide);
+    *d = (EvalDecide){.op = e->op, .arg = {x, y}};
+    return d;
+  }
+  default:
+    return NULL;
+  }
+}
+
 /* ---------------------------------------------------------------- accesses */
 
 /* `vector` where the element differs between lanes. */
@@ -141,6 +196,27 @@ static EvalArrayAccess *array_access(Compiler *c, const IrAccess *at) {
   return x;
 }
 
+static bool writes_buffer(IrBlock *b, const IrBuffer *buf) {
+  for (size_t i = 0; i < b->n; i++) {
+    const IrStmt *s = b->v[i];
+    if (s->kind == IRK_STORE && s->as.access.at.buf == buf)
+      return true;
+    if (s->kind == IRK_ATOMIC && s->as.atomic.at.buf == buf)
+      return true;
+    for (int n = 0; ir_nested(b->v[i], n); n++)
+      if (writes_buffer(ir_nested(b->v[i], n), buf))
+        return true;
+  }
+  return false;
+}
+
+/* Another block may write a global tensor; what is inside this one's tiles stays put. */
+static bool stays(const Compiler *c, const IrBuffer *b) {
+  if (!c->map || (b->space == IRS_GLOBAL && b->role != IRR_IN))
+    return false;
+  return !writes_buffer((IrBlock *)&c->map->as.map.body, b);
+}
+
 void eval_compile_load(Compiler *c, IrStmt *s) {
   IrVar *v = s->as.access.var;
   const IrAccess *at = &s->as.access.at;
@@ -159,8 +235,12 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
   }
   uint32_t depth = c->depth;
   c->depth = c->block_depth;
-  in.dst = eval_reg_new(c, lanes, size, false);
-  eval_reg_hold(c, in.dst);
+  bool in_place = lanes && in.code == BC_LOAD && stays(c, at->buf);
+  if (in_place)
+    ((EvalAccess *)in.as.data)->in_place = true;
+  in.dst = eval_reg_new(c, lanes, size, in_place);
+  if (!in_place) /* a register that may point elsewhere serves nothing else */
+    eval_reg_hold(c, in.dst);
   c->depth = depth;
   eval_emit(c, in);
   eval_var_bind(c, v, in.dst, lanes);

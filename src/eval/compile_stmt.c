@@ -134,8 +134,44 @@ static void compile_if_uniform(Compiler *c, IrStmt *s) {
   c->uniform_ifs--;
 }
 
+/* The mask m of the lanes that are on and meet the condition; returns the jump taken where there is
+ * none. Where the corners of the strip decide the condition its values are not computed. */
+static size_t mask_if(Compiler *c, IrExpr *cond, Reg m, Reg outer, size_t *decided) {
+  EvalDecide *d = eval_compile_decide(c, cond);
+  uint32_t block_depth = c->block_depth;
+  eval_scope_open(c);
+  c->block_depth = c->depth;
+  if (d)
+    *decided = eval_emit(c, (EvalInsn){.code = BC_DECIDE, .dst = m, .src = {outer}, .as.data = d});
+  Reg lanes = eval_value_lanes(c, cond);
+  size_t skip = eval_emit(c, (EvalInsn){.code = BC_MASK_AND, .dst = m, .src = {outer, lanes}});
+  eval_value_done(c, cond);
+  if (d)
+    c->code->v[*decided].src[1] = (Reg)(skip - *decided);
+  c->block_depth = block_depth;
+  eval_scope_close(c);
+  return skip;
+}
+
+static void compile_then(Compiler *c, IrStmt *s, Reg outer) {
+  size_t depth = c->masks.n, decided = SIZE_MAX;
+  Reg m = eval_reg_mask(c);
+  size_t skip = mask_if(c, s->as.if_.cond, m, outer, &decided);
+  mask_push(c, m);
+  eval_compile_block(c, &s->as.if_.then);
+  masks_cut(c, depth);
+  eval_patch(c, skip);
+  if (decided != SIZE_MAX)
+    eval_patch(c, decided);
+}
+
 static void compile_if_lanes(Compiler *c, IrStmt *s) {
-  Reg cond = eval_value_lanes(c, s->as.if_.cond), outer = c->mask;
+  Reg outer = c->mask;
+  if (!s->as.if_.other.n) {
+    compile_then(c, s, outer);
+    return;
+  }
+  Reg cond = eval_value_lanes(c, s->as.if_.cond);
   size_t depth = c->masks.n;
   Reg m = eval_reg_mask(c);
   size_t skip = eval_emit(c, (EvalInsn){.code = BC_MASK_AND, .dst = m, .src = {outer, cond}});
@@ -143,14 +179,12 @@ static void compile_if_lanes(Compiler *c, IrStmt *s) {
   eval_compile_block(c, &s->as.if_.then);
   masks_cut(c, depth);
   eval_patch(c, skip);
-  if (s->as.if_.other.n) {
-    /* Lanes that left in the first branch are no longer in `outer`. */
-    skip = eval_emit(c, (EvalInsn){.code = BC_MASK_ANDNOT, .dst = m, .src = {outer, cond}});
-    mask_push(c, m);
-    eval_compile_block(c, &s->as.if_.other);
-    masks_cut(c, depth);
-    eval_patch(c, skip);
-  }
+  /* Lanes that left in the first branch are no longer in `outer`. */
+  skip = eval_emit(c, (EvalInsn){.code = BC_MASK_ANDNOT, .dst = m, .src = {outer, cond}});
+  mask_push(c, m);
+  eval_compile_block(c, &s->as.if_.other);
+  masks_cut(c, depth);
+  eval_patch(c, skip);
   eval_value_done(c, s->as.if_.cond);
 }
 

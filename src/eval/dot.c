@@ -40,8 +40,7 @@ static void transpose4(const float *src, int64_t ss, float *dst, int64_t ds) {
 }
 #endif
 
-/* dst[p * n + j] = src[j * stride + p]: n rows of k floats to k rows of n. */
-static void transpose(const float *src, int64_t stride, float *dst, int64_t k, int64_t n) {
+void eval_transpose(const float *src, int64_t stride, float *dst, int64_t k, int64_t n) {
   int64_t j = 0;
   for (; j + 4 <= n; j += 4) {
     int64_t p = 0;
@@ -92,7 +91,7 @@ static Operand operand(const EvalView *v, DType to, bool unit, void *room, void 
   if (as_is && (!unit || v->stride[1] == 1))
     return (Operand){eval_mem_at(m, v->base), v->stride[0], v->stride[1]};
   if (as_is && to == DT_F32 && v->stride[0] == 1) {
-    transpose(eval_mem_at(m, v->base), v->stride[1], room, rows, cols);
+    eval_transpose(eval_mem_at(m, v->base), v->stride[1], room, rows, cols);
     return (Operand){room, cols, 1};
   }
   unpack(m, v->base, v->stride[0], v->stride[1], rows, cols, to, room, line, isa);

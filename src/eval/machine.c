@@ -434,6 +434,16 @@ EvalResult eval_machine_run(EvalAgent *a) {
     case BC_JUMP:
       in += in->jump - 1;
       break;
+    case BC_DECIDE: {
+      int known = eval_map_decide(a, in->as.data);
+      if (known == 0) {
+        in += in->jump - 1;
+      } else if (known == 1) {
+        mask_copy(a, in->dst, in->src[0]);
+        in += in->src[1];
+      }
+      break;
+    }
     case BC_JUMP_UNLESS:
     case BC_FOR_TEST:
     case BC_FOR_NEXT:

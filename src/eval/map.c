@@ -108,3 +108,61 @@ void eval_map_point(const EvalMapState *m, int64_t lane, int64_t point[4]) {
     lane /= m->cnt[i];
   }
 }
+
+/* Least and greatest value over the strip; false where they leave i64. */
+static bool range_of(const EvalAgent *a, const EvalAffine *f, int64_t *low, int64_t *high) {
+  const EvalMapState *m = a->map;
+  *low = *high = machine_int(a, &f->base);
+  for (int i = 0; i < m->code->naxes; i++) {
+    int64_t coef = machine_int(a, &f->coef[i]), first, reach;
+    if (!coef)
+      continue;
+    if (__builtin_mul_overflow(coef, m->pos[i], &first) ||
+        __builtin_mul_overflow(coef, m->cnt[i] - 1, &reach) ||
+        __builtin_add_overflow(*low, first, low) || __builtin_add_overflow(*high, first, high) ||
+        __builtin_add_overflow(reach < 0 ? *low : *high, reach, reach < 0 ? low : high))
+      return false;
+  }
+  return true;
+}
+
+static int decide_compare(const EvalAgent *a, const EvalDecide *d) {
+  int64_t low, high;
+  if (!range_of(a, &d->diff, &low, &high))
+    return -1;
+  switch (d->op) {
+  case OP_LT:
+    return high < 0 ? 1 : low >= 0 ? 0 : -1;
+  case OP_LE:
+    return high <= 0 ? 1 : low > 0 ? 0 : -1;
+  case OP_GT:
+    return low > 0 ? 1 : high <= 0 ? 0 : -1;
+  case OP_GE:
+    return low >= 0 ? 1 : high < 0 ? 0 : -1;
+  case OP_EQ:
+    return low == 0 && high == 0 ? 1 : low > 0 || high < 0 ? 0 : -1;
+  default: /* OP_NE */
+    return low == 0 && high == 0 ? 0 : low > 0 || high < 0 ? 1 : -1;
+  }
+}
+
+int eval_map_decide(const EvalAgent *a, const EvalDecide *d) {
+  int x, y;
+  switch (d->op) {
+  case OP_VAR:
+    return *(const uint8_t *)machine_reg(a, d->reg) != 0;
+  case OP_NOT:
+    x = eval_map_decide(a, d->arg[0]);
+    return x < 0 ? x : !x;
+  case OP_AND:
+    x = eval_map_decide(a, d->arg[0]);
+    y = eval_map_decide(a, d->arg[1]);
+    return x == 0 || y == 0 ? 0 : x == 1 && y == 1 ? 1 : -1;
+  case OP_OR:
+    x = eval_map_decide(a, d->arg[0]);
+    y = eval_map_decide(a, d->arg[1]);
+    return x == 1 || y == 1 ? 1 : x == 0 && y == 0 ? 0 : -1;
+  default:
+    return decide_compare(a, d);
+  }
+}

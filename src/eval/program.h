@@ -47,6 +47,9 @@ typedef enum EvalCode {
   BC_MASK_ANDNOT,
   BC_MASK_REMOVE, /* dst -= src[0] */
   BC_MASK_CLEAR,
+  /* condition decided for the whole strip: jumps if false everywhere; if true everywhere, dst =
+   * src[0] and the next src[1] instructions are passed over */
+  BC_DECIDE,
   BC_JUMP_NONE,      /* jumps if mask src[0] is empty */
   BC_LANES_FOR_TEST, /* mask dst keeps lanes whose src[0] < src[1] (step src[2]); jumps if none */
   BC_LANES_FOR_NEXT, /* dst += src[2] where the mask is on; leaves the mask on overflow */
@@ -112,6 +115,14 @@ typedef struct EvalAffine {
   EvalInt coef[4];
   Reg lanes; /* added; NO_REG where the index is affine */
 } EvalAffine;
+
+/* A condition that the corners of a strip may decide. */
+typedef struct EvalDecide {
+  OpCode op; /* a comparison of `diff` with 0, AND, OR, NOT, or VAR: the one element `reg` */
+  EvalAffine diff;
+  Reg reg;
+  struct EvalDecide *arg[2];
+} EvalDecide;
 
 /* LOAD, STORE, ATOMIC. */
 typedef struct EvalAccess {
@@ -296,7 +307,9 @@ void eval_int_to(DType t, void *p, int64_t value);
 void *eval_block_scratch(EvalBlock *b, size_t n);
 /* map.c */
 bool eval_map_start(EvalAgent *a, const EvalMapCode *m); /* false: no point */
-bool eval_map_next(EvalAgent *a);                        /* false: done */
+/* 0: false at every point of the strip; 1: true at every point; -1: neither, or not known. */
+int eval_map_decide(const EvalAgent *a, const EvalDecide *d);
+bool eval_map_next(EvalAgent *a); /* false: done */
 void eval_map_index(const EvalAgent *a, int axis, int64_t *lanes);
 /* The MAP's indices at a lane. */
 void eval_map_point(const EvalMapState *m, int64_t lane, int64_t point[4]);
@@ -314,6 +327,8 @@ EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c);
 EvalResult eval_copy_atomic(EvalAgent *a, const EvalAtomicRegion *c);
 EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c);
 EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c);
+/* dst[p * n + j] = src[j * stride + p]: n rows of k floats to k rows of n. */
+void eval_transpose(const float *src, int64_t stride, float *dst, int64_t k, int64_t n);
 EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c);
 EvalResult eval_report_run(EvalAgent *a, const EvalInsn *in);
 EvalResult eval_thread_run(EvalAgent *a, const EvalInsn *in);

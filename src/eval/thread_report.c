@@ -1,0 +1,104 @@
+/* thread_report.c: the words of the thread level's faults and of its deadlock report. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "thread_device.h"
+
+static Span span_of(const EvalBlock *b, uint32_t pc) {
+  const EvalProgram *p = b->program;
+  return pc < p->ncode ? p->span[p->code[pc].place] : p->kernel->span;
+}
+
+EvalResult eval_fault_at(EvalAgent *a, uint32_t pc, DiagCode code, const char *fmt, ...) {
+  EvalFault *f = &a->block->fault;
+  if (f->set)
+    return EVAL_FAULTED;
+  va_list ap;
+  va_start(ap, fmt);
+  char text[sizeof f->text];
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  eval_fault(a, code, "%s", text);
+  f->span = span_of(a->block, pc);
+  return EVAL_FAULTED;
+}
+
+const char *eval_line(const EvalBlock *b, uint32_t pc, char *out, size_t size) {
+  Span s = span_of(b, pc);
+  uint32_t line = 0, column = 0;
+  if (s.file)
+    src_position(s.file, s.begin, &line, &column);
+  if (line)
+    snprintf(out, size, "line %u", line);
+  else
+    snprintf(out, size, "an earlier statement");
+  return out;
+}
+
+EvalResult eval_blocked(EvalAgent *a, WaitKind kind, int at, int64_t what) {
+  DevWarp *w = dev_warp(a);
+  w->wait = kind;
+  w->wait_at = at;
+  w->wait_for = what;
+  a->wait_span = eval_here(a);
+  return EVAL_BLOCKED;
+}
+
+EvalResult eval_whole_warp(EvalAgent *a, const char *what) {
+  for (int i = 0; a->mask && i < EVAL_WARP; i++)
+    if (!a->mask[i])
+      return eval_fault(a, E0473,
+                        "%s is for all 32 lanes of a warp together, and lane %d of warp "
+                        "%d does not take part",
+                        what, i, a->id);
+  return EVAL_OK;
+}
+
+static void add_mbar(const EvalAgent *a, const DevWarp *w, Str *out) {
+  const Mbar *m = &dev_block(a)->mbar[w->wait_at];
+  str_addf(out, "parity %lld of the mbarrier at %u (its phase %u has %d of %d arrivals",
+           (long long)w->wait_for, m->address, m->phase, m->count - m->pending, m->count);
+  if (m->bytes > 0)
+    str_addf(out, " and lacks %lld of %lld bytes", (long long)m->bytes, (long long)m->expected);
+  if (m->bytes < 0)
+    str_addf(out, " and has %lld bytes more than were announced", (long long)-m->bytes);
+  str_addc(out, ')');
+}
+
+static void add_named(const EvalAgent *a, const DevWarp *w, Str *out) {
+  const NamedBarrier *n = &dev_block(a)->named[w->wait_at];
+  str_addf(out, "barrier %d (%d of %d threads have arrived)", w->wait_at, n->arrived, n->expected);
+}
+
+static void add_product(const EvalAgent *a, Str *out) {
+  const Warpgroup *g = &dev_block(a)->group[a->id / 4];
+  const Product *p = &g->product[(g->done + 1) % PRODUCTS];
+  int here = __builtin_popcount((unsigned)p->issued);
+  str_addf(out, "a product that only %d of the 4 warps of warpgroup %d have issued", here,
+           a->id / 4);
+}
+
+void eval_device_waits_for(const EvalAgent *a, Str *out) {
+  const DevWarp *w = dev_warp(a);
+  char line[48];
+  switch (w->wait) {
+  case WAIT_MBAR:
+    add_mbar(a, w, out);
+    break;
+  case WAIT_NAMED:
+    add_named(a, w, out);
+    break;
+  case WAIT_PRODUCT:
+    add_product(a, out);
+    break;
+  case WAIT_REGISTERS:
+    str_addf(out, "%lld registers a thread (%d registers of the block are free)",
+             (long long)w->wait_for, dev_block(a)->free_registers);
+    break;
+  case WAIT_NOTHING:
+    str_add(out, "something");
+    break;
+  }
+  str_addf(out, " at %s", eval_line(a->block, a->pc, line, sizeof line));
+}

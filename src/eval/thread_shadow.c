@@ -1,0 +1,363 @@
+/* thread_shadow.c: what is known of each byte of shared memory, and whether an access is in order.
+ *
+ * In: accesses of threads, of the copy engine and of products, when they are issued. Out: a fault
+ * with both places where nothing orders them. Writers are noted by granules of 16 bytes, by words
+ * of 4 where threads write less; below a word two warps may share without being told apart.
+ * Tests: tests/unit/check_thread.c, tests/mutants.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "thread_device.h"
+
+/* ---------------------------------------------------------------- words */
+
+static const char *writer_name(const EvalBlock *b, Stamp s, uint32_t pc, char *out, size_t size) {
+  char line[48];
+  int comp = (int)(s >> 24);
+  eval_line(b, pc, line, sizeof line);
+  if (comp >= COMP_MBAR)
+    snprintf(out, size, "the copy engine's load of %s", line);
+  else if (comp >= COMP_CP)
+    snprintf(out, size, "cp_async of warp %d, %s", comp - COMP_CP, line);
+  else
+    snprintf(out, size, "warp %d, %s", comp - COMP_WARP, line);
+  return out;
+}
+
+static EvalResult fault_unordered_read(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
+  char who[96];
+  int comp = (int)(s >> 24);
+  writer_name(a->block, s, pc, who, sizeof who);
+  eval_fault(a, E0464,
+             "warp %d reads the shared byte %lld, written by %s, and no %s orders the two", a->id,
+             (long long)offset, who,
+             comp >= COMP_MBAR ? "wait on its mbarrier" : "barrier or wait");
+  return EVAL_FAULTED;
+}
+
+static EvalResult fault_unordered_write(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
+  char who[96];
+  writer_name(a->block, s, pc, who, sizeof who);
+  return eval_fault(a, E0464,
+                    "warp %d writes the shared byte %lld, which %s wrote, and nothing "
+                    "orders the two",
+                    a->id, (long long)offset, who);
+}
+
+static EvalResult fault_overwrite(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
+  char line[48];
+  int comp = (int)(s >> 24);
+  const char *what = comp >= COMP_BULK      ? "a bulk store of warp %d"
+                     : comp >= COMP_PRODUCT ? "a product of warpgroup %d"
+                                            : "warp %d";
+  int number = comp >= COMP_BULK      ? comp - COMP_BULK
+               : comp >= COMP_PRODUCT ? comp - COMP_PRODUCT
+                                      : comp - COMP_WARP;
+  char who[64];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  snprintf(who, sizeof who, what, number);
+#pragma GCC diagnostic pop
+  return eval_fault(a, E0465,
+                    "warp %d overwrites the shared byte %lld, which %s may still read (%s)", a->id,
+                    (long long)offset, who, eval_line(a->block, pc, line, sizeof line));
+}
+
+/* ---------------------------------------------------------------- places */
+
+EvalResult eval_shared_place(EvalAgent *a, int64_t offset, int64_t n, int64_t alignment) {
+  const DevBlock *d = dev_block(a);
+  if (offset < 0 || offset + n > (int64_t)d->bytes)
+    return eval_fault(a, E0463, "shared bytes %lld to %lld are outside the block's %zu",
+                      (long long)offset, (long long)(offset + n - 1), d->bytes);
+  if (offset % alignment)
+    return eval_fault(a, E0462, "the shared address %lld is not a multiple of %lld",
+                      (long long)offset, (long long)alignment);
+  return EVAL_OK;
+}
+
+/* The bits of the bytes of a granule that [offset, offset + n) has. */
+static uint16_t bits_of(int64_t offset, int n, int64_t granule) {
+  int64_t lo = offset - granule * GRANULE, hi = lo + n;
+  lo = lo < 0 ? 0 : lo;
+  hi = hi > GRANULE ? GRANULE : hi;
+  return (uint16_t)((1u << hi) - (1u << lo));
+}
+
+static bool is_atomic(const EvalAgent *a) {
+  return machine_insn(a)->code == BC_ATOMIC;
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static EvalResult check_barrier(EvalAgent *a, const Granule *g, int64_t granule) {
+  if (!(g->flags & GR_BARRIER))
+    return EVAL_OK;
+  return eval_fault(a, E0469,
+                    "an ordinary access to the shared bytes %lld to %lld, where an "
+                    "mbarrier is",
+                    (long long)granule * GRANULE, (long long)granule * GRANULE + GRANULE - 1);
+}
+
+/* Writers of the words of a granule that `bits` touches. */
+static EvalResult check_writers(EvalAgent *a, int64_t k, uint16_t bits, bool write) {
+  DevBlock *d = dev_block(a);
+  const Granule *g = &d->granule[k];
+  const Clock *c = &dev_warp(a)->clock;
+  for (int i = 0; i < 4; i++) {
+    Stamp s = g->flags & GR_WORDS ? d->word_writer[4 * k + i] : g->writer;
+    unsigned word = bits >> 4 * i & 15;
+    if (!word || clock_knows(c, s) || (write && word != 15))
+      continue;
+    int64_t at = k * GRANULE + 4 * i;
+    return write ? fault_unordered_write(a, at, s, g->wrote)
+                 : fault_unordered_read(a, at, s, g->wrote);
+  }
+  return EVAL_OK;
+}
+
+EvalResult eval_shadow_read(EvalAgent *a, int lane, int64_t offset, int n) {
+  DevBlock *d = dev_block(a);
+  Stamp now = dev_now(a);
+  (void)lane;
+  for (int64_t k = offset / GRANULE; k * GRANULE < offset + n; k++) {
+    Granule *g = &d->granule[k];
+    uint16_t bits = bits_of(offset, n, k);
+    EvalResult r = check_barrier(a, g, k);
+    if (r == EVAL_OK && (g->written & bits) != bits)
+      r = eval_fault(a, E0451, "shared bytes from %lld on are read before anything wrote them",
+                     (long long)(offset > k * GRANULE ? offset : k * GRANULE));
+    if (r == EVAL_OK && !is_atomic(a))
+      r = check_writers(a, k, bits, false);
+    if (r != EVAL_OK)
+      return r;
+    for (int i = 0; i < 4; i++)
+      if (bits >> 4 * i & 15)
+        d->word_reader[4 * k + i] = now;
+    g->flags |= GR_READ | GR_WORD_READ;
+    g->read = a->pc;
+  }
+  return EVAL_OK;
+}
+
+/* Readers that may not be done: engines, and threads of other warps. */
+static EvalResult check_readers(EvalAgent *a, int64_t k, uint16_t bits) {
+  DevBlock *d = dev_block(a);
+  const Granule *g = &d->granule[k];
+  const Clock *c = &dev_warp(a)->clock;
+  for (int i = 0; i < READERS; i++)
+    if (!clock_knows(c, g->reader[i]))
+      return fault_overwrite(a, k * GRANULE, g->reader[i], g->read);
+  for (int i = 0; i < 4 && g->flags & GR_WORD_READ; i++)
+    if ((bits >> 4 * i & 15) == 15 && !clock_knows(c, d->word_reader[4 * k + i]))
+      return fault_overwrite(a, k * GRANULE + 4 * i, d->word_reader[4 * k + i], g->read);
+  return EVAL_OK;
+}
+
+/* Notes that the granule has bytes that no fence covers yet. */
+static void note_unfenced(EvalAgent *a, int lane, Granule *g, int64_t k) {
+  DevWarp *w = dev_warp(a);
+  uint32_t thread = (uint32_t)(a->id * EVAL_WARP + lane);
+  if (!(g->flags & GR_UNFENCED) || g->thread / EVAL_WARP != (uint32_t)a->id)
+    if (w->ndirty < dev_block(a)->granules)
+      w->dirty[w->ndirty++] = (uint32_t)k;
+  g->thread = thread;
+  g->flags = (uint8_t)((g->flags & ~GR_FENCED) | GR_UNFENCED);
+}
+
+static void set_writer(DevBlock *d, int64_t k, uint16_t bits, Stamp now) {
+  Granule *g = &d->granule[k];
+  Stamp *word = &d->word_writer[4 * k];
+  if (bits == 0xFFFF) {
+    g->writer = now;
+    g->flags &= (uint8_t)~GR_WORDS;
+    return;
+  }
+  if (!(g->flags & GR_WORDS)) {
+    for (int i = 0; i < 4; i++)
+      word[i] = g->writer;
+    g->flags |= GR_WORDS;
+  }
+  for (int i = 0; i < 4; i++)
+    if (bits >> 4 * i & 15)
+      word[i] = now;
+}
+
+EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n) {
+  DevBlock *d = dev_block(a);
+  Stamp now = dev_now(a);
+  for (int64_t k = offset / GRANULE; k * GRANULE < offset + n; k++) {
+    Granule *g = &d->granule[k];
+    uint16_t bits = bits_of(offset, n, k);
+    EvalResult r = check_barrier(a, g, k);
+    if (r == EVAL_OK && !is_atomic(a))
+      r = check_readers(a, k, bits);
+    if (r == EVAL_OK && !is_atomic(a))
+      r = check_writers(a, k, bits, true);
+    if (r != EVAL_OK)
+      return r;
+    set_writer(d, k, bits, now);
+    note_unfenced(a, lane, g, k);
+    g->written |= bits;
+    g->source = 0;
+    g->flags &= (uint8_t) ~(GR_TMA | GR_READ);
+    g->wrote = a->pc;
+  }
+  return EVAL_OK;
+}
+
+/* Lanes that take part have their writes seen to; what the other lanes wrote stays unfenced. */
+void eval_shadow_fence(EvalAgent *a) {
+  DevBlock *d = dev_block(a);
+  DevWarp *w = dev_warp(a);
+  size_t kept = 0;
+  for (size_t i = 0; i < w->ndirty; i++) {
+    Granule *g = &d->granule[w->dirty[i]];
+    bool mine = g->thread / EVAL_WARP == (uint32_t)a->id && g->flags & GR_UNFENCED;
+    if (mine && !eval_lane_on(a, (int)(g->thread % EVAL_WARP))) {
+      w->dirty[kept++] = w->dirty[i];
+    } else if (mine) {
+      g->flags = (uint8_t)((g->flags & ~GR_UNFENCED) | GR_FENCED);
+      g->fence = w->clock.t[COMP_WARP + a->id];
+    }
+  }
+  w->ndirty = kept;
+}
+
+/* ---------------------------------------------------------------- engines */
+
+/* `last` is the granule as this load found the one before: most of a box is alike, and then the
+ * stamps need no second look. */
+EvalResult eval_shadow_fill(EvalAgent *a, uint32_t k, Stamp s, Granule *last) {
+  DevBlock *d = dev_block(a);
+  Granule *g = &d->granule[k];
+  uint8_t odd = GR_BARRIER | GR_WORDS | GR_WORD_READ;
+  bool alike = !((g->flags | last->flags) & odd) && g->writer == last->writer &&
+               memcmp(g->reader, last->reader, sizeof g->reader) == 0;
+  if (!alike) {
+    EvalResult r = check_barrier(a, g, k);
+    if (r == EVAL_OK)
+      r = check_readers(a, k, 0xFFFF);
+    if (r == EVAL_OK)
+      r = check_writers(a, k, 0xFFFF, true);
+    if (r != EVAL_OK)
+      return r;
+    *last = *g;
+  }
+  if (d->strict && (g->flags & (GR_TMA | GR_READ)) == GR_TMA)
+    return eval_fault_at(a, g->wrote, E0476,
+                         "the shared bytes %u to %u that this loads are "
+                         "overwritten before anything read them",
+                         k * GRANULE, k * GRANULE + GRANULE - 1);
+  g->writer = s;
+  g->written = 0xFFFF;
+  g->flags = GR_TMA;
+  g->wrote = a->pc;
+  return EVAL_OK;
+}
+
+static EvalResult fault_unfenced(EvalAgent *a, const Granule *g, uint32_t k, const char *what) {
+  char line[48];
+  eval_fault(a, E0468,
+             "%s reads the shared bytes %u to %u, written by thread %u (%s), and no "
+             "fence_proxy_async of that thread comes between",
+             what, k * GRANULE, k * GRANULE + GRANULE - 1, g->thread,
+             eval_line(a->block, g->wrote, line, sizeof line));
+  eval_fault_hint(a, "fence_proxy_async by the threads that write, then a barrier");
+  return EVAL_FAULTED;
+}
+
+EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t k, Stamp s, const char *what) {
+  DevBlock *d = dev_block(a);
+  Granule *g = &d->granule[k];
+  const Clock *c = &dev_warp(a)->clock;
+  int comp = (int)(s >> 24);
+  EvalResult r = EVAL_OK;
+  if (g->flags & (GR_BARRIER | GR_WORDS) || !clock_knows(c, g->writer)) {
+    r = check_barrier(a, g, k);
+    if (r == EVAL_OK)
+      r = check_writers(a, k, 0xFFFF, false);
+  }
+  if (r == EVAL_OK && g->written != 0xFFFF)
+    r = eval_fault(a, E0451, "%s reads the shared bytes %u to %u, which nothing wrote", what,
+                   k * GRANULE, k * GRANULE + GRANULE - 1);
+  if (r == EVAL_OK && g->flags & GR_UNFENCED)
+    r = fault_unfenced(a, g, k, what);
+  if (r == EVAL_OK && g->flags & GR_FENCED &&
+      !clock_knows(c, stamp(COMP_WARP + (int)(g->thread / EVAL_WARP), g->fence)))
+    r = fault_unfenced(a, g, k, what);
+  if (r != EVAL_OK)
+    return r;
+  g->reader[comp >= COMP_BULK ? 4 + (comp - COMP_BULK) / 4 % 2 : comp & 3] = s;
+  g->flags |= GR_READ;
+  g->read = a->pc;
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- the hooks of LOAD and STORE */
+
+EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
+  const DevBlock *d = dev_block(a);
+  if (d->counting)
+    eval_count_banks(a, offset, bytes);
+  for (int i = 0; i < EVAL_WARP; i++) {
+    if (!eval_lane_on(a, i))
+      continue;
+    EvalResult r = eval_shared_place(a, offset[i], bytes, bytes);
+    if (r == EVAL_OK && d->check)
+      r = write ? eval_shadow_write(a, i, offset[i], bytes)
+                : eval_shadow_read(a, i, offset[i], bytes);
+    if (r != EVAL_OK)
+      return r;
+  }
+  return EVAL_OK;
+}
+
+/* ---------------------------------------------------------------- counters */
+
+/* Lanes go in groups of 128 bytes; a wavefront serves one word a bank, equal words at once. */
+void eval_count_banks(EvalAgent *a, const int64_t *offset, int bytes) {
+  int width = bytes < 4 ? 4 : bytes, group = 128 / width;
+  EvalCounters *n = &a->block->counters;
+  n->shared_accesses++;
+  group = group < 1 ? 1 : group > EVAL_WARP ? EVAL_WARP : group;
+  for (int first = 0; first < EVAL_WARP; first += group) {
+    int64_t word[EVAL_WARP * 4];
+    uint8_t load[32] = {0}, worst = 0;
+    int seen = 0;
+    for (int i = first; i < first + group; i++) {
+      for (int b = 0; eval_lane_on(a, i) && b < width; b += 4) {
+        int64_t x = (offset[i] + b) / 4;
+        bool old = false;
+        for (int j = 0; j < seen && !old; j++)
+          old = word[j] == x;
+        if (old)
+          continue;
+        word[seen++] = x;
+        load[x & 31]++;
+        worst = load[x & 31] > worst ? load[x & 31] : worst;
+      }
+    }
+    n->bank_conflicts += worst ? worst - 1u : 0;
+  }
+}
+
+EvalResult eval_device_global(EvalAgent *a, const EvalMem *mem, const int64_t *element,
+                              bool write) {
+  int64_t seen[EVAL_WARP];
+  int n = 0;
+  (void)write;
+  if (!dev_block(a)->counting)
+    return EVAL_OK;
+  for (int i = 0; i < EVAL_WARP; i++) {
+    int64_t sector = element[i] * (int64_t)mem->size / 32;
+    bool old = !eval_lane_on(a, i);
+    for (int j = 0; j < n && !old; j++)
+      old = seen[j] == sector;
+    if (!old)
+      seen[n++] = sector;
+  }
+  a->block->counters.sectors += (uint64_t)n;
+  return EVAL_OK;
+}
