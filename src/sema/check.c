@@ -14,6 +14,18 @@ static void not_before_grid(Check *c, const AstStmt *s) {
   diag_hint(c->sink, d, "move it below `grid`");
 }
 
+/* A fn called there may have needed more than `let`s. */
+static void check_pre(Check *c) {
+  for (size_t i = 0; i < c->tree->pre.n; i++) {
+    const TStmt *s = c->tree->pre.v[i];
+    if (s->kind == TS_LET && s->as.let.var->kind == TV_LET && sema_is_pure(s->as.let.value))
+      continue;
+    diag_add(c->sink, E0301, s->span,
+             "what stands before `grid`, and its extents, are computed by expressions alone");
+    return;
+  }
+}
+
 /* Statements before the grid, then the grid; returns the index of the first statement after it. */
 static size_t check_head(Check *c) {
   const AstKernel *k = c->kernel->ast;
@@ -29,6 +41,7 @@ static size_t check_head(Check *c) {
       not_before_grid(c, k->body.v[i]);
   }
   sema_check_grid(c, k->grid);
+  check_pre(c);
   c->pre = false;
   return i + 1;
 }

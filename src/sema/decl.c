@@ -87,6 +87,10 @@ static TExpr *let_tile(Check *c, const AstDecl *d, TExpr *v, const SemaType *wri
   SemaType t = written ? *written : sema_type_definite(v->type);
   if (!sema_tile_allowed(c, span, "a `let` of a tile"))
     return sema_texpr_error(c, span);
+  if (c->pre) {
+    diag_add(c->sink, E0301, span, "no tile stands before `grid`");
+    return sema_texpr_error(c, span);
+  }
   if (t.kind != TY_TILE) {
     Diag *g = diag_add(c->sink, E0213, span, "%s is said to be %s, its value is %s", d->name.text,
                        sema_type_name(c->a, &t), sema_describe(c, v));

@@ -153,7 +153,8 @@ static TVar *element_param(Check *c, const AstDecl *p, TExpr **x) {
 static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up);
 
 static bool block_returns(const AstBlock *b);
-static bool returns(const AstStmt *s) {
+
+bool sema_returns(const AstStmt *s) {
   switch (s->kind) {
   case STMT_RETURN:
     return true;
@@ -173,7 +174,7 @@ static bool returns(const AstStmt *s) {
 
 static bool block_returns(const AstBlock *b) {
   for (size_t i = 0; i < b->n; i++)
-    if (returns(b->v[i]))
+    if (sema_returns(b->v[i]))
       return true;
   return false;
 }
@@ -287,13 +288,125 @@ static TExpr *branch(Check *c, const AstStmt *s, size_t k, Rest *rest) {
   return sema_merge(c, cond, &tb, then, &ob, other, s->span);
 }
 
-static bool in_fn(Check *c, const AstStmt *s) {
-  if (returns(s)) {
-    Diag *d = diag_add(c->sink, E0106, s->span,
-                       "a fn that a kernel calls does not return from inside a loop");
-    diag_hint(c->sink, d, "set a `var`, `break`, and return it after the loop");
-    return false;
+/* ---------------------------------------------------------------- returns inside loops */
+
+static TExpr *result_place(Check *c, const TExpr *v, Span span) {
+  if (sema_is_tile(v)) {
+    SemaType t = sema_type_definite(v->type);
+    TBuf *b = sema_tbuf_new(c, TB_FRAGMENT, "result", &t, span);
+    sema_tstmt_new(c, TS_ALLOC, span)->as.alloc = b;
+    return sema_texpr_whole(c, b, span);
   }
+  TVar *var = sema_tvar_new(c, TV_VAR, "result", v->type.dtype, span);
+  TStmt *s = sema_tstmt_new(c, TS_LET, span);
+  s->as.let.var = var;
+  s->as.let.value =
+      sema_texpr_const(c, scalar_convert((Scalar){.type = DT_I64}, var->type), false, span);
+  return sema_texpr_var(c, var, v->type.untyped, span);
+}
+
+/* The first return decides what the others convert to. */
+static void declare_result(Check *c, LoopReturn *l, const TExpr *v, Span span) {
+  TStmts *out = c->out;
+  c->out = &l->decls;
+  if (v->kind != TE_TUPLE) {
+    l->result = result_place(c, v, span);
+  } else {
+    l->result = sema_texpr_new(c, TE_TUPLE, sema_type_kind(TY_TUPLE), span);
+    l->result->nargs = v->nargs;
+    l->result->arg = ARENA_ARRAY(c->a, TExpr *, v->nargs);
+    for (int i = 0; i < v->nargs; i++)
+      l->result->arg[i] = result_place(c, v->arg[i], span);
+  }
+  c->out = out;
+}
+
+static void set_var(Check *c, TVar *var, TExpr *v, Span span) {
+  v = sema_convert(c, v, var->type);
+  if (sema_is_error(v))
+    return;
+  TStmt *s = sema_tstmt_new(c, TS_SET, span);
+  s->as.let.var = var;
+  s->as.let.value = v;
+}
+
+static void set_result(Check *c, TExpr *place, TExpr *v, Span span) {
+  if (place->kind == TE_VAR && sema_is_num(v)) {
+    set_var(c, place->as.var, v, span);
+  } else if (place->kind == TE_REGION && (sema_is_tile(v) || sema_is_num(v))) {
+    sema_assign_region(c, &place->as.region, v, span);
+  } else if (place->kind == TE_TUPLE && v->kind == TE_TUPLE && v->nargs == place->nargs) {
+    for (int i = 0; i < v->nargs; i++)
+      set_result(c, place->arg[i], v->arg[i], span);
+  } else {
+    diag_add(c->sink, E0229, span, "this fn returns %s here and something else before",
+             sema_describe(c, v));
+  }
+}
+
+static TExpr *typed_result(Check *c, TExpr *v, const AstType *t);
+
+void sema_loop_return(Check *c, const AstStmt *s) {
+  LoopReturn *l = c->fn->loop;
+  TExpr *v = s->as.result ? sema_check_expr(c, s->as.result) : no_value(c, s->span);
+  v = typed_result(c, v, c->fn->fn->result);
+  if (sema_is_error(v))
+    return;
+  if (!l->result)
+    declare_result(c, l, v, s->span);
+  set_result(c, l->result, v, s->span);
+  set_var(c, l->done, sema_texpr_bool(c, true, s->span), s->span);
+  sema_tstmt_new(c, TS_BREAK, s->span);
+}
+
+void sema_loop_leave(Check *c, const AstStmt *s) {
+  if (!c->fn || !c->fn->loop || !c->loops || !sema_returns(s))
+    return;
+  TStmt *t = sema_tstmt_new(c, TS_IF, s->span);
+  t->as.branch.cond = sema_texpr_var(c, c->fn->loop->done, false, s->span);
+  TStmts *out = c->out;
+  c->out = &t->as.branch.then;
+  sema_tstmt_new(c, TS_BREAK, s->span);
+  c->out = out;
+}
+
+static void append(Check *c, const TStmts *s) {
+  for (size_t i = 0; i < s->n; i++)
+    VEC_PUSH(c->a, c->out, s->v[i]);
+}
+
+/* A loop with returns inside, then, where none was taken, the rest. */
+static TExpr *loop(Check *c, const AstStmt *s, Rest *rest) {
+  LoopReturn l = {.done = sema_tvar_new(c, TV_VAR, "done", DT_BOOL, s->span)};
+  TStmts body = {0}, other_body = {0}, *out = c->out;
+  size_t errors = c->sink->errors;
+  c->out = &body;
+  c->fn->loop = &l;
+  sema_check_stmt(c, s);
+  c->fn->loop = NULL;
+  c->out = out;
+  append(c, &l.decls);
+  TStmt *done = sema_tstmt_new(c, TS_LET, s->span);
+  done->as.let.var = l.done;
+  done->as.let.value = sema_texpr_bool(c, false, s->span);
+  append(c, &body);
+  if (c->sink->errors != errors)
+    return sema_texpr_error(c, s->span);
+  if (!l.result) /* no return was left in it */
+    return resume(c, rest);
+  c->out = &other_body;
+  TExpr *other = resume(c, rest);
+  c->out = out;
+  if (!other)
+    return no_value(c, s->span);
+  TExpr *cond = sema_texpr_var(c, l.done, false, s->span);
+  TStmts none = {0};
+  if (other->kind == TE_TUPLE && l.result->kind == TE_TUPLE)
+    return merge_tuples(c, cond, &none, l.result, &other_body, other, s->span);
+  return sema_merge(c, cond, &none, l.result, &other_body, other, s->span);
+}
+
+static bool in_fn(Check *c, const AstStmt *s) {
   if (++c->inlined <= CHECK_MAX_INLINED)
     return true;
   if (c->inlined == CHECK_MAX_INLINED + 1)
@@ -315,14 +428,16 @@ static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up) {
     Rest rest = {.block = b, .i = i + 1, .scope = c->block, .up = up};
     if (s->kind == STMT_RETURN)
       v = s->as.result ? sema_check_expr(c, s->as.result) : no_value(c, s->span);
-    else if (s->kind == STMT_IF && returns(s))
+    else if (s->kind == STMT_IF && sema_returns(s))
       v = branch(c, s, 0, &rest);
+    else if (sema_returns(s))
+      v = loop(c, s, &rest);
     else if (in_fn(c, s))
       sema_check_stmt(c, s);
     else
       v = sema_texpr_error(c, s->span);
-    if (!v && s->kind == STMT_IF && returns(s))
-      break; /* the branch went on with the rest */
+    if (!v && sema_returns(s))
+      break; /* it went on with the rest */
   }
   if (!v && i == b->n)
     v = resume(c, up);
@@ -423,6 +538,17 @@ static bool calls_itself(Check *c, const AstFn *fn, Span span) {
   return false;
 }
 
+/* An error inside the fn shows the call that led there. */
+static void note_call(Check *c, const AstFn *fn, Span call, size_t from) {
+  for (size_t i = from; i < c->sink->n; i++) {
+    Diag *d = c->sink->v[i];
+    bool inside = d->span.file == fn->body.span.file && d->span.begin >= fn->body.span.begin &&
+                  d->span.end <= fn->body.span.end;
+    if (inside && d->nnotes < 3)
+      diag_also(c->sink, d, call, NULL);
+  }
+}
+
 TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const char *name) {
   if (!c->scope || !c->scope->find)
     return NULL;
@@ -438,6 +564,8 @@ TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const 
   const SemaScope *from = c->scope;
   FnCall frame = {.fn = f.ast, .up = c->fn, .apply = call.apply || (c->fn && c->fn->apply)};
   int loops = c->loops;
+  size_t diags = c->sink->n;
+  c->loops = 0;
   c->block = NULL;
   sema_block_push(c, &scope);
   c->scope = f.scope ? f.scope : from;
@@ -447,5 +575,6 @@ TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const 
   c->scope = from;
   c->block = outer;
   c->loops = loops;
+  note_call(c, f.ast, e->span, diags);
   return v;
 }

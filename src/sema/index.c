@@ -146,7 +146,7 @@ static bool slice(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis 
   int64_t length;
   if (!sema_texpr_difference(stop, out->origin, &length))
     return open_stop(c, s, axis, a, stop, out);
-  if (length < 0 && sema_is_const(stop) && extent_of(s, axis) >= 0) {
+  if (length < 0) {
     diag_add(c->sink, E0217, a->span, "this slice stops before it starts");
     return false;
   }

@@ -209,6 +209,7 @@ static void serial_loop(Check *c, const AstStmt *s, Range *r) {
   loop_body(c, s, &index, &t->as.loop.body);
   c->loops--;
   VEC_PUSH(c->a, c->out, t);
+  sema_loop_leave(c, s);
 }
 
 static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, TExpr **index) {
@@ -282,4 +283,5 @@ void sema_check_while(Check *c, const AstStmt *s) {
   c->loops--;
   if (ok)
     VEC_PUSH(c->a, c->out, t);
+  sema_loop_leave(c, s);
 }

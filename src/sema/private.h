@@ -38,10 +38,18 @@ typedef struct Rest {
   struct Rest *up;
 } Rest;
 
+/* A loop of a fn that returns from inside: `return e` sets result and done and leaves the loop. */
+typedef struct LoopReturn {
+  TVar *done;    /* a bool `var` */
+  TStmts decls;  /* of what result names */
+  TExpr *result; /* NULL until the first return was seen; then its type is fixed */
+} LoopReturn;
+
 typedef struct FnCall { /* the fn being inlined */
   const AstFn *fn;
   struct FnCall *up;
-  bool apply; /* element by element */
+  bool apply;       /* element by element */
+  LoopReturn *loop; /* inside such a loop, else NULL */
 } FnCall;
 
 typedef struct Check {
@@ -165,6 +173,12 @@ TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op);
 TExpr *sema_check_print(Check *c, const AstExpr *e);
 /* A call of a host fn; NULL if there is none of that name. */
 TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const char *name);
+/* Whether a statement of a fn returns, itself or inside. */
+bool sema_returns(const AstStmt *s);
+/* `return` inside a loop of a fn. */
+void sema_loop_return(Check *c, const AstStmt *s);
+/* After an inner loop that may have returned: leaves the outer one too. */
+void sema_loop_leave(Check *c, const AstStmt *s);
 /* Whether a tile operation may stand here (not in parallel loops or fns of scalars). */
 bool sema_tile_allowed(Check *c, Span span, const char *what);
 /* Positional and named arguments against a list "x, y, axis=, keepdims="; false if reported. */

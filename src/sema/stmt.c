@@ -85,7 +85,9 @@ static void check_call_stmt(Check *c, const AstStmt *s) {
 }
 
 static void check_return(Check *c, const AstStmt *s) {
-  if (s->as.result) {
+  if (c->fn) {
+    sema_loop_return(c, s); /* others are fn.c's, which never comes here with them */
+  } else if (s->as.result) {
     Diag *d = diag_add(c->sink, E0309, s->as.result->span,
                        "`return` of a kernel ends the block and gives no value");
     diag_hint(c->sink, d, "results are written to the outputs: copy(tile, C[…]) or C[i, j] = …");

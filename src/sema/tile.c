@@ -289,6 +289,8 @@ TBuf *sema_snapshot(Check *c, const char *name, TExpr *value, SemaType type, Spa
 
 TExpr *sema_bind_value(Check *c, const char *name, TExpr *value, Span span) {
   if (sema_is_tile(value)) {
+    if (!sema_tile_allowed(c, span, "a tile kept aside"))
+      return sema_texpr_error(c, span);
     TExpr *e = sema_texpr_whole(
         c, sema_snapshot(c, name, value, sema_type_definite(value->type), span), span);
     e->type.untyped = value->type.untyped;
