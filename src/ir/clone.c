@@ -40,7 +40,7 @@ static void clone_exprs(Clone *c) {
       e.arg[j] = new_expr(c, e.arg[j]);
     if (e.op == OP_VAR)
       e.as.var = new_var(c, e.as.var);
-    expr_intern(c->to, &e)->uniform = e.uniform;
+    ir_intern(c->to, &e)->uniform = e.uniform;
   }
   c->to->table->sms = new_var(c, t->sms);
 }

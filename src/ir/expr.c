@@ -36,7 +36,7 @@ static bool own_fault(const IrExpr *e) {
   return !known || (e->op == OP_POW ? c < 0 && dtype_is_signed(e->type) : c == 0);
 }
 
-void expr_facts(IrExpr *e) {
+void ir_facts(IrExpr *e) {
   e->uniform = own_uniform(e);
   e->reads_mut = e->op == OP_VAR && e->as.var->kind == IRV_MUT;
   e->may_fault = e->nargs > 0 && own_fault(e);
@@ -104,7 +104,7 @@ static void table_grow(IrKernel *k) {
     *slot_of(t, t->all.v[i]) = (uint32_t)(i + 1);
 }
 
-IrExpr *expr_intern(IrKernel *k, const IrExpr *like) {
+IrExpr *ir_intern(IrKernel *k, const IrExpr *like) {
   struct IrTable *t = k->table;
   if ((t->all.n + 1) * 2 > t->nslots)
     table_grow(k);
@@ -113,7 +113,7 @@ IrExpr *expr_intern(IrKernel *k, const IrExpr *like) {
     return t->all.v[*slot - 1];
   IrExpr *e = arena_copy(k->arena, like, sizeof *like);
   e->id = (uint32_t)t->all.n;
-  expr_facts(e);
+  ir_facts(e);
   VEC_PUSH(k->arena, &t->all, e);
   *slot = (uint32_t)t->all.n;
   return e;
@@ -131,7 +131,7 @@ IrExpr *ir_const(IrKernel *k, Scalar value) {
   IrExpr e = {.op = OP_CONST, .type = value.type};
   e.as.value.type = value.type;
   e.as.value = scalar_convert(value, value.type);
-  return expr_intern(k, &e);
+  return ir_intern(k, &e);
 }
 
 IrExpr *ir_int_of(IrKernel *k, DType type, int64_t value) {
@@ -155,7 +155,7 @@ IrExpr *ir_bool(IrKernel *k, bool value) {
 
 IrExpr *ir_ref(IrKernel *k, IrVar *var) {
   IrExpr e = {.op = OP_VAR, .type = var->type, .as.var = var};
-  return expr_intern(k, &e);
+  return ir_intern(k, &e);
 }
 
 bool ir_is_const(const IrExpr *e, int64_t *value) {
@@ -238,7 +238,7 @@ static IrExpr *add_const(IrKernel *k, IrExpr *x, int64_t c) {
   IrExpr e = {.op = minus ? OP_SUB : OP_ADD, .type = x->type, .nargs = 2};
   e.arg[0] = x;
   e.arg[1] = ir_int_of(k, x->type, minus ? -c : c);
-  return is_int_const(e.arg[1], 0) ? x : expr_intern(k, &e);
+  return is_int_const(e.arg[1], 0) ? x : ir_intern(k, &e);
 }
 
 static int64_t wrap_neg(int64_t c) {
@@ -411,7 +411,7 @@ IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nar
     return done;
   order_operands(k, &e);
   done = simplify(k, &e);
-  return done ? done : expr_intern(k, &e);
+  return done ? done : ir_intern(k, &e);
 }
 
 IrExpr *ir_op1(IrKernel *k, OpCode op, IrExpr *a) {

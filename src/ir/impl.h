@@ -16,27 +16,27 @@ struct IrTable {
 };
 
 /* The node itself, hash-consed, with no folding and no reordering. */
-IrExpr *expr_intern(IrKernel *k, const IrExpr *like);
+IrExpr *ir_intern(IrKernel *k, const IrExpr *like);
 /* uniform, reads_mut and may_fault of a node from its operation and operands. */
-void expr_facts(IrExpr *e);
+void ir_facts(IrExpr *e);
 
 /* Whether the operation takes operands of these types; type: the node's, for casts. */
-bool expr_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs);
+bool ir_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs);
 
 /* Names as printed: unique over variables, buffers, tensor maps and channels, in that order, by id.
  * Stride variables have none (they print as `A.stride0`). */
 typedef struct IrNames {
   const char **var, **buffer, **tmap, **channel;
 } IrNames;
-IrNames names_apart(Arena *a, const IrKernel *k);
+IrNames ir_names_apart(Arena *a, const IrKernel *k);
 
 /* One buffer's constant extent along an axis, or -1 where it is not constant. */
-int64_t buffer_extent(const IrBuffer *b, int axis);
+int64_t ir_buffer_extent(const IrBuffer *b, int axis);
 /* Elements of a tile with constant extents; -1 where one is not, or on overflow. */
-int64_t buffer_count(const IrBuffer *b);
-bool region_is_whole(const IrRegion *r);
+int64_t ir_buffer_count(const IrBuffer *b);
+bool ir_region_is_whole(const IrRegion *r);
 
 /* The statement's name in text: "let", "copy", … (of IRK_OP the operation's). */
-const char *stmt_name(const IrStmt *s);
+const char *ir_stmt_name(const IrStmt *s);
 
 #endif

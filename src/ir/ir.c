@@ -111,15 +111,15 @@ IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span) {
 
 /* ---------------------------------------------------------------- regions */
 
-int64_t buffer_extent(const IrBuffer *b, int axis) {
+int64_t ir_buffer_extent(const IrBuffer *b, int axis) {
   int64_t n;
   return ir_is_const(b->extent[axis], &n) ? n : -1;
 }
 
-int64_t buffer_count(const IrBuffer *b) {
+int64_t ir_buffer_count(const IrBuffer *b) {
   int64_t n = 1;
   for (int i = 0; i < b->rank; i++) {
-    int64_t e = buffer_extent(b, i);
+    int64_t e = ir_buffer_extent(b, i);
     if (e < 0 || __builtin_mul_overflow(n, e, &n))
       return -1;
   }
@@ -129,18 +129,18 @@ int64_t buffer_count(const IrBuffer *b) {
 IrRegion ir_whole(IrKernel *k, IrBuffer *buf) {
   IrRegion r = {.buf = buf};
   for (int i = 0; i < buf->rank; i++) {
-    int64_t n = buf->space == IRS_GLOBAL ? 0 : buffer_extent(buf, i);
+    int64_t n = buf->space == IRS_GLOBAL ? 0 : ir_buffer_extent(buf, i);
     r.axis[i] = (IrAxis){ir_int(k, 0), n < 0 ? 0 : n, 1, true, NULL};
   }
   return r;
 }
 
-bool region_is_whole(const IrRegion *r) {
+bool ir_region_is_whole(const IrRegion *r) {
   if (r->trans)
     return false;
   for (int i = 0; i < r->buf->rank; i++) {
     const IrAxis *x = &r->axis[i];
-    int64_t o, n = r->buf->space == IRS_GLOBAL ? 0 : buffer_extent(r->buf, i);
+    int64_t o, n = r->buf->space == IRS_GLOBAL ? 0 : ir_buffer_extent(r->buf, i);
     bool zero = x->origin && x->origin->type == DT_I64 && ir_is_const(x->origin, &o) && o == 0;
     if (!zero || x->extent != n || x->step != 1 || !x->keep || x->stop)
       return false;
@@ -203,7 +203,7 @@ static void reserve_words(Apart *x) {
   for (size_t i = 0; i < (list).n; i++)                                                            \
     (out)[i] = give(&x, (list).v[i]->name);
 
-IrNames names_apart(Arena *a, const IrKernel *k) {
+IrNames ir_names_apart(Arena *a, const IrKernel *k) {
   Apart x = {a, map_new(a)};
   IrNames n = {ARENA_ARRAY(a, const char *, k->vars.n), ARENA_ARRAY(a, const char *, k->buffers.n),
                ARENA_ARRAY(a, const char *, k->tmaps.n),
@@ -236,7 +236,7 @@ IrNames names_apart(Arena *a, const IrKernel *k) {
     (list).v[i]->name = intern(k, (from)[i]);
 
 void ir_name_apart(IrKernel *k) {
-  IrNames n = names_apart(k->arena, k);
+  IrNames n = ir_names_apart(k->arena, k);
   RENAME_ALL(k->vars, n.var)
   RENAME_ALL(k->buffers, n.buffer)
   RENAME_ALL(k->tmaps, n.tmap)

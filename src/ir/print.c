@@ -37,7 +37,7 @@ static void print_scalar(Str *out, Scalar s) {
     str_addf(out, "%" PRId64, s.as.i);
 }
 
-DType print_default(const IrExpr *e) {
+DType ir_put_default(const IrExpr *e) {
   while (e->op != OP_CONST && e->nargs)
     e = e->arg[e->op == OP_SELECT ? 1 : 0];
   return dtype_is_float(e->type) ? DT_F32 : e->type == DT_BOOL ? DT_BOOL : DT_I64;
@@ -46,7 +46,7 @@ DType print_default(const IrExpr *e) {
 static void print_const(Printer *p, const IrExpr *e, DType want) {
   print_scalar(p->out, e->as.value);
   if (want == DT_NONE)
-    want = print_default(e);
+    want = ir_put_default(e);
   bool obvious = e->type == DT_BOOL || e->type == want;
   if (!obvious)
     str_addf(p->out, ":%s", dtype_name(e->type));
@@ -83,7 +83,7 @@ static DType operand_type(const IrExpr *e, DType want) {
   for (int i = e->op == OP_SELECT; i < e->nargs; i++)
     if (typed(e->arg[i]))
       return t;
-  return compare || want == DT_NONE ? print_default(e->arg[e->op == OP_SELECT ? 1 : 0]) : want;
+  return compare || want == DT_NONE ? ir_put_default(e->arg[e->op == OP_SELECT ? 1 : 0]) : want;
 }
 
 static DType arg_want(const IrExpr *e, int i, DType want) {
@@ -119,14 +119,14 @@ static const Infix infix[] = {
     {OP_SHR, ">>", 5}, {OP_ADD, "+", 6},      {OP_SUB, "-", 6}, {OP_MUL, "*", 7}, {OP_DIV, "/", 7},
     {OP_MOD, "%", 7},  {OP_FLOORDIV, "//", 7}};
 
-const Infix *infix_of(OpCode op) {
+const Infix *ir_infix_of(OpCode op) {
   for (size_t i = 0; i < sizeof infix / sizeof *infix; i++)
     if (infix[i].op == op)
       return &infix[i];
   return NULL;
 }
 
-const Infix *infix_spelled(const char *text, size_t n) {
+const Infix *ir_infix_spelled(const char *text, size_t n) {
   for (size_t i = 0; i < sizeof infix / sizeof *infix; i++)
     if (strlen(infix[i].text) == n && memcmp(infix[i].text, text, n) == 0)
       return &infix[i];
@@ -136,7 +136,7 @@ const Infix *infix_spelled(const char *text, size_t n) {
 static void print_at(Printer *p, const IrExpr *e, DType want, int level);
 
 static void print_infix(Printer *p, const IrExpr *e, DType want, int level) {
-  const Infix *x = infix_of(e->op);
+  const Infix *x = ir_infix_of(e->op);
   bool paren = x->level < level;
   str_add(p->out, paren ? "(" : "");
   print_at(p, e->arg[0], arg_want(e, 0, want), x->level + (x->level == 1));
@@ -179,38 +179,38 @@ static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
   } else if (e->op == OP_NEG || e->op == OP_NOT) {
     str_add(p->out, e->op == OP_NEG ? "-" : "~");
     print_at(p, e->arg[0], arg_want(e, 0, want), 8);
-  } else if (infix_of(e->op)) {
+  } else if (ir_infix_of(e->op)) {
     print_infix(p, e, want, level);
   } else {
     print_call(p, e, want);
   }
 }
 
-void print_expr(Printer *p, const IrExpr *e, DType want) {
+void ir_put_expr(Printer *p, const IrExpr *e, DType want) {
   print_at(p, e, want, 0);
 }
 
 void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out) {
-  Printer p = {.k = k, .out = out, .names = names_apart(out->arena, k)};
+  Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_at(&p, e, DT_NONE, 0);
 }
 
 /* ---------------------------------------------------------------- the signature */
 
-DType print_index_type(const Printer *p) {
+DType ir_put_index_type(const Printer *p) {
   return p->k->level == IR_THREAD ? DT_I32 : DT_I64;
 }
 
-void print_exprs(Printer *p, IrExpr *const *e, int n, DType want) {
+void ir_put_exprs(Printer *p, IrExpr *const *e, int n, DType want) {
   for (int i = 0; i < n; i++) {
     str_add(p->out, i ? ", " : "");
     print_at(p, e[i], want, 0);
   }
 }
 
-void print_type(Printer *p, const IrBuffer *b) {
+void ir_put_type(Printer *p, const IrBuffer *b) {
   str_addf(p->out, "%s[", dtype_name(b->dtype));
-  print_exprs(p, b->extent, b->rank, DT_I64);
+  ir_put_exprs(p, b->extent, b->rank, DT_I64);
   str_addc(p->out, ']');
 }
 
@@ -239,7 +239,7 @@ static void print_param(Printer *p, const IrParam *x) {
   }
   const IrBuffer *b = x->buf;
   str_addf(p->out, "%s: %s", p->names.buffer[b->id], b->role == IRR_INOUT ? "inout " : "");
-  print_type(p, b);
+  ir_put_type(p, b);
   print_strided(p, b);
   str_add(p->out, b->unchecked ? " unchecked" : "");
   if (b->init) {
@@ -288,9 +288,9 @@ static void print_signature(Printer *p) {
 
 static void print_tmap(Printer *p, const IrTmap *t) {
   str_addf(p->out, "  tmap %s = %s dim [", p->names.tmap[t->id], p->names.buffer[t->buf->id]);
-  print_exprs(p, t->dim, t->rank, DT_I64);
+  ir_put_exprs(p, t->dim, t->rank, DT_I64);
   str_add(p->out, "] stride [");
-  print_exprs(p, t->stride + 1, t->rank - 1, DT_I64);
+  ir_put_exprs(p, t->stride + 1, t->rank - 1, DT_I64);
   str_add(p->out, "] box [");
   for (int i = 0; i < t->rank; i++)
     str_addf(p->out, "%s%" PRId64, i ? ", " : "", t->box[i]);
@@ -309,7 +309,7 @@ static void print_grid(Printer *p) {
       str_addf(p->out, ": %s", dtype_name(v->type));
   }
   str_add(p->out, " = ");
-  print_exprs(p, k->grid, k->grid_rank, DT_I64);
+  ir_put_exprs(p, k->grid, k->grid_rank, DT_I64);
   str_addc(p->out, '\n');
 }
 
@@ -337,7 +337,7 @@ static void print_head(Printer *p) {
   str_add(p->out, k->unchecked ? "  @unchecked\n" : "");
   if (k->pre.n) {
     str_add(p->out, "  pre {\n");
-    print_block(p, &k->pre, 2);
+    ir_put_block(p, &k->pre, 2);
     str_add(p->out, "  }\n");
   }
   for (size_t i = 0; i < k->tmaps.n; i++)
@@ -346,18 +346,18 @@ static void print_head(Printer *p) {
   print_launch(p);
   for (size_t i = 0; i < k->sites.n; i++) {
     str_add(p->out, "  site ");
-    print_string(p, k->sites.v[i]);
+    ir_put_string(p, k->sites.v[i]);
     str_addc(p->out, '\n');
   }
 }
 
 void ir_print(const IrKernel *k, Str *out) {
-  Printer p = {.k = k, .out = out, .names = names_apart(out->arena, k)};
+  Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_signature(&p);
   size_t before = out->n;
   print_head(&p);
   if (out->n > before && k->body.n)
     str_addc(out, '\n');
-  print_block(&p, &k->body, 1);
+  ir_put_block(&p, &k->body, 1);
   str_add(out, "}\n");
 }

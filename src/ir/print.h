@@ -21,18 +21,18 @@ typedef struct Infix {
   const char *text;
   int level;
 } Infix;
-const Infix *infix_of(OpCode op); /* NULL where the operation prints as a call */
-const Infix *infix_spelled(const char *text, size_t n);
+const Infix *ir_infix_of(OpCode op); /* NULL where the operation prints as a call */
+const Infix *ir_infix_spelled(const char *text, size_t n);
 
 /* The type that a reader takes for the constants of e where nothing else says: i64, f32 or bool. */
-DType print_default(const IrExpr *e);
+DType ir_put_default(const IrExpr *e);
 /* want: the type that the reader expects at this place; DT_NONE where it expects none. */
-void print_expr(Printer *p, const IrExpr *e, DType want);
-void print_exprs(Printer *p, IrExpr *const *e, int n, DType want);
-void print_type(Printer *p, const IrBuffer *b); /* f16[M, 64] */
+void ir_put_expr(Printer *p, const IrExpr *e, DType want);
+void ir_put_exprs(Printer *p, IrExpr *const *e, int n, DType want);
+void ir_put_type(Printer *p, const IrBuffer *b); /* f16[M, 64] */
 /* The type of a lone integer where any integer may stand: i32 at thread level, else i64. */
-DType print_index_type(const Printer *p);
-void print_string(Printer *p, const char *s); /* quoted, with escapes */
-void print_block(Printer *p, const IrBlock *b, int level);
+DType ir_put_index_type(const Printer *p);
+void ir_put_string(Printer *p, const char *s); /* quoted, with escapes */
+void ir_put_block(Printer *p, const IrBlock *b, int level);
 
 #endif

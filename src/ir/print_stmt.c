@@ -23,7 +23,7 @@ static void print_def(Printer *p, const IrVar *v) {
 
 static void print_access(Printer *p, const IrAccess *a) {
   str_addf(p->out, "%s[", buf_name(p, a->buf));
-  print_exprs(p, a->index, a->buf->rank, print_index_type(p));
+  ir_put_exprs(p, a->index, a->buf->rank, ir_put_index_type(p));
   str_addc(p->out, ']');
 }
 
@@ -32,7 +32,7 @@ static void print_unchecked(Printer *p, const IrAccess *a) {
 }
 
 static void print_axis(Printer *p, const IrAxis *x) {
-  print_expr(p, x->origin, print_index_type(p));
+  ir_put_expr(p, x->origin, ir_put_index_type(p));
   if (!x->keep)
     return;
   if (x->extent)
@@ -43,14 +43,14 @@ static void print_axis(Printer *p, const IrAxis *x) {
     str_addf(p->out, ":%" PRId64, x->step);
   if (x->stop) {
     str_add(p->out, " stop ");
-    print_expr(p, x->stop, print_index_type(p));
+    ir_put_expr(p, x->stop, ir_put_index_type(p));
   }
 }
 
 static bool plain_whole(const IrRegion *r) {
   IrRegion copy = *r;
   copy.trans = false;
-  return region_is_whole(&copy);
+  return ir_region_is_whole(&copy);
 }
 
 static void print_region(Printer *p, const IrRegion *r) {
@@ -66,7 +66,7 @@ static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, r->trans ? ".T" : "");
 }
 
-void print_string(Printer *p, const char *s) {
+void ir_put_string(Printer *p, const char *s) {
   str_addc(p->out, '"');
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;
@@ -90,7 +90,7 @@ static void indent(Printer *p, int level) {
 
 static void print_braced(Printer *p, const IrBlock *b, int level) {
   str_add(p->out, "{\n");
-  print_block(p, b, level + 1);
+  ir_put_block(p, b, level + 1);
   indent(p, level);
   str_addc(p->out, '}');
 }
@@ -107,7 +107,7 @@ static void print_let(Printer *p, const IrStmt *s) {
       str_addf(p->out, " %s", uniform[v->uniform]);
   }
   str_add(p->out, " = ");
-  print_expr(p, s->as.let.value, v->type);
+  ir_put_expr(p, s->as.let.value, v->type);
 }
 
 static void print_loop(Printer *p, const IrFor *f, int level) {
@@ -116,7 +116,7 @@ static void print_loop(Printer *p, const IrFor *f, int level) {
   str_add(p->out, "for ");
   print_def(p, f->index);
   str_add(p->out, " = ");
-  print_exprs(p, bounds, 3, f->index->type);
+  ir_put_exprs(p, bounds, 3, f->index->type);
   if (f->loop != IRF_SERIAL)
     str_addf(p->out, " %s", kinds[f->loop]);
   if (f->stages)
@@ -129,14 +129,14 @@ static void print_while(Printer *p, const IrWhile *w, int level) {
   str_add(p->out, "while ");
   print_braced(p, &w->cond_block, level);
   str_add(p->out, " cond ");
-  print_expr(p, w->cond, DT_BOOL);
+  ir_put_expr(p, w->cond, DT_BOOL);
   str_addc(p->out, ' ');
   print_braced(p, &w->body, level);
 }
 
 static void print_if(Printer *p, const IrIf *s, int level) {
   str_add(p->out, "if ");
-  print_expr(p, s->cond, DT_BOOL);
+  ir_put_expr(p, s->cond, DT_BOOL);
   str_addc(p->out, ' ');
   print_braced(p, &s->then, level);
   if (s->other.n) {
@@ -152,7 +152,7 @@ static void print_axes(Printer *p, IrVar *const *index, IrExpr *const *extent, i
       str_addf(p->out, ": %s", dtype_name(index[i]->type));
   }
   str_add(p->out, n ? " in [" : "in [");
-  print_exprs(p, extent, n, DT_I64);
+  ir_put_exprs(p, extent, n, DT_I64);
   str_add(p->out, "] ");
 }
 
@@ -198,14 +198,14 @@ static void print_layout(Printer *p, const IrLayout *l) {
     for (int i = 0; i < IR_MAX_RANK && l->index[i]; i++)
       str_addf(p->out, "%s%s", i ? ", " : "(", var_name(p, l->index[i]));
     str_add(p->out, ") -> ");
-    print_expr(p, l->offset, DT_I64);
+    ir_put_expr(p, l->offset, DT_I64);
   }
 }
 
 static void print_alloc(Printer *p, const IrBuffer *b) {
   static const char *const spaces[] = {"global", "shared", "fragment", "local", "reg"};
   str_addf(p->out, "%s %s: ", spaces[b->space], buf_name(p, b));
-  print_type(p, b);
+  ir_put_type(p, b);
   if (p->k->level == IR_THREAD && b->space == IRS_SHARED)
     str_addf(p->out, " at %" PRId64, b->offset);
   if (b->layout)
@@ -227,7 +227,7 @@ static void print_store(Printer *p, const IrStmt *s) {
   str_add(p->out, "store ");
   print_access(p, &s->as.access.at);
   str_add(p->out, " = ");
-  print_expr(p, s->as.access.value, s->as.access.at.buf->dtype);
+  ir_put_expr(p, s->as.access.value, s->as.access.at.buf->dtype);
   print_unchecked(p, &s->as.access.at);
 }
 
@@ -250,10 +250,10 @@ static void print_atomic(Printer *p, const IrAtomic *a) {
   print_access(p, &a->at);
   if (a->expected) {
     str_add(p->out, ", ");
-    print_expr(p, a->expected, a->at.buf->dtype);
+    ir_put_expr(p, a->expected, a->at.buf->dtype);
   }
   str_add(p->out, ", ");
-  print_expr(p, a->value, a->at.buf->dtype);
+  ir_put_expr(p, a->value, a->at.buf->dtype);
   str_addc(p->out, ')');
   print_unchecked(p, &a->at);
 }
@@ -261,13 +261,13 @@ static void print_atomic(Printer *p, const IrAtomic *a) {
 static void print_report(Printer *p, const IrReport *r) {
   str_add(p->out, r->kind == IRP_PRINT ? "print" : "assert ");
   if (r->kind == IRP_ASSERT)
-    print_expr(p, r->cond, DT_BOOL);
+    ir_put_expr(p, r->cond, DT_BOOL);
   for (int i = 0; i < r->nparts; i++) {
     str_add(p->out, i || r->kind == IRP_ASSERT ? ", " : " ");
     if (r->part[i].text)
-      print_string(p, r->part[i].text);
+      ir_put_string(p, r->part[i].text);
     else if (r->part[i].value)
-      print_expr(p, r->part[i].value, DT_NONE);
+      ir_put_expr(p, r->part[i].value, DT_NONE);
     else
       print_region(p, r->part[i].region);
   }
@@ -283,13 +283,13 @@ static void print_copy(Printer *p, const IrCopy *c) {
   print_region(p, &c->src);
   if (c->pad) {
     str_add(p->out, " pad ");
-    print_expr(p, c->pad, c->src.buf->dtype);
+    ir_put_expr(p, c->pad, c->src.buf->dtype);
   }
   if (c->engine != IRE_AUTO)
     str_addf(p->out, " engine %s", engines[c->engine]);
   if (c->signal) {
     str_addf(p->out, " signal %s[", buf_name(p, c->signal));
-    print_expr(p, c->signal_index, print_index_type(p));
+    ir_put_expr(p, c->signal_index, ir_put_index_type(p));
     str_addc(p->out, ']');
   }
 }
@@ -344,7 +344,7 @@ static void print_channel(Printer *p, const IrChannel *c) {
 
 static void print_channel_op(Printer *p, const IrStmt *s) {
   const IrChannelOp *o = &s->as.channel_op;
-  str_addf(p->out, "%s %s", stmt_name(s), p->names.channel[o->channel->id]);
+  str_addf(p->out, "%s %s", ir_stmt_name(s), p->names.channel[o->channel->id]);
   if (o->behind)
     str_addf(p->out, " behind %d", o->behind);
 }
@@ -359,19 +359,19 @@ static void print_sync(Printer *p, const IrSync *s) {
 static void print_operand(Printer *p, const IrOperand *o, DType want) {
   switch (o->kind) {
   case IRO_EXPR:
-    print_expr(p, o->expr, want);
+    ir_put_expr(p, o->expr, want);
     break;
   case IRO_VAR:
     print_def(p, o->var);
     break;
   case IRO_REGS:
     str_addf(p->out, "%s[", buf_name(p, o->buf));
-    print_expr(p, o->expr, DT_I32);
+    ir_put_expr(p, o->expr, DT_I32);
     str_addf(p->out, ":+%d]", o->count);
     break;
   case IRO_GLOBAL:
     str_addf(p->out, "&%s[", buf_name(p, o->buf));
-    print_expr(p, o->expr, DT_I32);
+    ir_put_expr(p, o->expr, DT_I32);
     str_addc(p->out, ']');
     break;
   case IRO_TMAP:
@@ -414,7 +414,7 @@ static void print_scheduled(Printer *p, const IrStmt *s, int level) {
     break;
   case IRK_DOT_WAIT:
   case IRK_STORE_WAIT:
-    str_addf(p->out, "%s %d", stmt_name(s), s->as.wait);
+    str_addf(p->out, "%s %d", ir_stmt_name(s), s->as.wait);
     break;
   case IRK_RELAYOUT:
     str_add(p->out, "relayout ");
@@ -429,7 +429,7 @@ static void print_scheduled(Printer *p, const IrStmt *s, int level) {
     print_op(p, &s->as.op);
     break;
   default:
-    str_add(p->out, stmt_name(s)); /* break, continue, return */
+    str_add(p->out, ir_stmt_name(s)); /* break, continue, return */
   }
 }
 
@@ -490,7 +490,7 @@ static void print_stmt(Printer *p, const IrStmt *s, int level) {
   }
 }
 
-const char *stmt_name(const IrStmt *s) {
+const char *ir_stmt_name(const IrStmt *s) {
   static const char *const names[IRK_COUNT] = {
       [IRK_LET] = "let",           [IRK_SET] = "set",         [IRK_FOR] = "for",
       [IRK_WHILE] = "while",       [IRK_IF] = "if",           [IRK_BREAK] = "break",
@@ -506,7 +506,7 @@ const char *stmt_name(const IrStmt *s) {
   return s->kind == IRK_OP ? op_info(s->as.op.op)->name : names[s->kind];
 }
 
-void print_block(Printer *p, const IrBlock *b, int level) {
+void ir_put_block(Printer *p, const IrBlock *b, int level) {
   for (size_t i = 0; i < b->n; i++) {
     indent(p, level);
     print_stmt(p, b->v[i], level);

@@ -9,27 +9,27 @@
 
 /* ---------------------------------------------------------------- scopes */
 
-Entry *read_scope_find(Reader *r, const char *name) {
+Entry *ir_read_scope_find(Reader *r, const char *name) {
   uintptr_t at = (uintptr_t)map_getn(r->known, &name, sizeof name);
   return at ? &r->entries.v[at - 1] : NULL;
 }
 
-void read_scope_add(Reader *r, Entry e, Span at) {
+void ir_read_scope_add(Reader *r, Entry e, Span at) {
   e.hidden = (uintptr_t)map_getn(r->known, &e.name, sizeof e.name);
   e.block = r->block;
   if (e.hidden > r->block)
-    read_error(r, E0604, at, "`%s` is defined twice in this block", e.name);
+    ir_read_error(r, E0604, at, "`%s` is defined twice in this block", e.name);
   VEC_PUSH(r->arena, &r->entries, e);
   map_setn(r->known, &e.name, sizeof e.name, (void *)(uintptr_t)r->entries.n);
 }
 
-size_t read_scope_open(Reader *r) {
+size_t ir_read_scope_open(Reader *r) {
   size_t mark = r->block;
   r->block = r->entries.n;
   return mark;
 }
 
-void read_scope_close(Reader *r, size_t mark) {
+void ir_read_scope_close(Reader *r, size_t mark) {
   while (r->entries.n > r->block) {
     const Entry *e = &r->entries.v[--r->entries.n];
     map_setn(r->known, &e->name, sizeof e->name, (void *)e->hidden);
@@ -37,21 +37,21 @@ void read_scope_close(Reader *r, size_t mark) {
   r->block = mark;
 }
 
-IrVar *read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at) {
+IrVar *ir_read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at) {
   IrVar *v = ir_var(r->k, kind, name, type);
-  read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, at);
+  ir_read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, at);
   return v;
 }
 
-IrBuffer *read_scope_buffer(Reader *r) {
+IrBuffer *ir_read_scope_buffer(Reader *r) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "a tensor's or tile's name");
+  const char *name = ir_tok_name(r, "a tensor's or tile's name");
   if (!name)
     return NULL;
-  Entry *e = read_scope_find(r, name);
+  Entry *e = ir_read_scope_find(r, name);
   if (e && e->kind == EN_BUFFER)
     return e->as.buf;
-  read_error(r, E0604, at, "there is no tensor or tile `%s` here", name);
+  ir_read_error(r, E0604, at, "there is no tensor or tile `%s` here", name);
   r->broken = true;
   return NULL;
 }
@@ -73,62 +73,62 @@ typedef struct Param {
 typedef VEC(Param) Params;
 
 static void read_strided(Reader *r, Param *p) {
-  if (!tok_accept_word(r, "strided"))
+  if (!ir_tok_accept_word(r, "strided"))
     return;
-  if (!tok_accept(r, "(")) {
+  if (!ir_tok_accept(r, "(")) {
     p->strided = (1u << p->rank) - 1;
     return;
   }
   do {
-    int64_t axis = tok_int(r, 0, p->rank ? p->rank - 1 : 0, "an axis of the tensor");
+    int64_t axis = ir_tok_int(r, 0, p->rank ? p->rank - 1 : 0, "an axis of the tensor");
     if (r->broken)
       return;
     p->strided |= 1u << axis;
-  } while (tok_accept(r, ","));
+  } while (ir_tok_accept(r, ","));
   p->strided &= (1u << p->rank) - 1;
-  tok_expect(r, ")");
+  ir_tok_expect(r, ")");
 }
 
 static bool read_param(Reader *r, Param *p) {
   p->span = r->tok.span;
-  if (!(p->name = tok_name(r, "a parameter's name")) || !tok_expect(r, ":"))
+  if (!(p->name = ir_tok_name(r, "a parameter's name")) || !ir_tok_expect(r, ":"))
     return false;
-  if (p->role == IRR_IN && tok_accept_word(r, "inout"))
+  if (p->role == IRR_IN && ir_tok_accept_word(r, "inout"))
     p->role = IRR_INOUT;
-  p->dtype = tok_dtype(r);
+  p->dtype = ir_tok_dtype(r);
   if (p->dtype == DT_NONE)
     return false;
-  p->tensor = tok_is(r, "[");
+  p->tensor = ir_tok_is(r, "[");
   if (!p->tensor) {
     if (p->role != IRR_IN)
-      read_unexpected(r, "the extents of a tensor");
+      ir_read_unexpected(r, "the extents of a tensor");
     return !r->broken;
   }
-  if (!read_extents(r, p->extent, &p->rank))
+  if (!ir_read_extents(r, p->extent, &p->rank))
     return false;
   read_strided(r, p);
-  p->unchecked = !r->broken && tok_accept_word(r, "unchecked");
-  if (!r->broken && tok_accept(r, "="))
-    p->init = node_parse(r);
+  p->unchecked = !r->broken && ir_tok_accept_word(r, "unchecked");
+  if (!r->broken && ir_tok_accept(r, "="))
+    p->init = ir_node_parse(r);
   return !r->broken;
 }
 
 static bool read_params(Reader *r, IrRole role, Params *out) {
-  if (!tok_expect(r, "("))
+  if (!ir_tok_expect(r, "("))
     return false;
-  while (!tok_is(r, ")")) {
+  while (!ir_tok_is(r, ")")) {
     Param p = {.role = role};
     if (!read_param(r, &p))
       return false;
     VEC_PUSH(r->arena, out, p);
-    if (!tok_accept(r, ","))
+    if (!ir_tok_accept(r, ","))
       break;
   }
-  return tok_expect(r, ")");
+  return ir_tok_expect(r, ")");
 }
 
 static void declare_scalar(Reader *r, const Param *p) {
-  IrVar *v = read_scope_new_var(r, IRV_PARAM, p->name, p->dtype, p->span);
+  IrVar *v = ir_read_scope_new_var(r, IRV_PARAM, p->name, p->dtype, p->span);
   IrParam param = {.var = v};
   VEC_PUSH(r->k->arena, &r->k->params, param);
 }
@@ -136,17 +136,17 @@ static void declare_scalar(Reader *r, const Param *p) {
 static void declare_tensor(Reader *r, Param *p, size_t at) {
   IrExpr *extent[IR_MAX_RANK];
   for (int i = 0; i < p->rank; i++)
-    extent[i] = node_typed(r, p->extent[i], DT_I64, true);
+    extent[i] = ir_node_typed(r, p->extent[i], DT_I64, true);
   IrBuffer *b = ir_buffer(r->k, IRS_GLOBAL, p->name, p->dtype, p->rank, extent);
   b->role = p->role;
   b->span = p->span;
   b->unchecked = p->unchecked;
   if (p->init)
-    b->init = node_typed(r, p->init, p->dtype, false);
+    b->init = ir_node_typed(r, p->init, p->dtype, false);
   for (int i = 0; i < p->rank; i++)
     if (p->strided >> i & 1)
       ir_stride(r->k, b, i);
-  read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = b->name, .as.buf = b}, p->span);
+  ir_read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = b->name, .as.buf = b}, p->span);
   r->k->params.v[at].buf = b;
 }
 
@@ -166,28 +166,28 @@ static void declare_params(Reader *r, Params *params) {
 /* ---------------------------------------------------------------- the head of the body */
 
 static void read_expr_list(Reader *r, IrExpr **out, int n) {
-  if (!tok_expect(r, "["))
+  if (!ir_tok_expect(r, "["))
     return;
   for (int i = 0; i < n; i++) {
-    if (i && !tok_expect(r, ","))
+    if (i && !ir_tok_expect(r, ","))
       return;
-    out[i] = read_expr_of(r, DT_I64);
+    out[i] = ir_read_expr_of(r, DT_I64);
     if (r->broken)
       return;
   }
-  tok_expect(r, "]");
+  ir_tok_expect(r, "]");
 }
 
 static void read_box(Reader *r, IrTmap *t) {
-  if (!tok_expect_word(r, "box") || !tok_expect(r, "["))
+  if (!ir_tok_expect_word(r, "box") || !ir_tok_expect(r, "["))
     return;
   for (int i = 0; i < t->rank && !r->broken; i++) {
-    if (i && !tok_expect(r, ","))
+    if (i && !ir_tok_expect(r, ","))
       return;
-    t->box[i] = tok_int(r, 0, INT32_MAX, "an extent of the box");
+    t->box[i] = ir_tok_int(r, 0, INT32_MAX, "an extent of the box");
   }
-  if (!r->broken && tok_expect(r, "]") && tok_expect_word(r, "swizzle"))
-    t->swizzle = tok_int(r, 0, 128, "the swizzle's span");
+  if (!r->broken && ir_tok_expect(r, "]") && ir_tok_expect_word(r, "swizzle"))
+    t->swizzle = ir_tok_int(r, 0, 128, "the swizzle's span");
 }
 
 /* The rank follows from the list of dimensions. */
@@ -195,28 +195,28 @@ static void read_tmap(Reader *r) {
   Node *dim[IR_MAX_RANK];
   int rank;
   Span at = r->tok.span;
-  const char *name = tok_name(r, "the tensor map's name");
-  IrBuffer *buf = name && tok_expect(r, "=") ? read_scope_buffer(r) : NULL;
-  if (!buf || !tok_expect_word(r, "dim") || !read_extents(r, dim, &rank))
+  const char *name = ir_tok_name(r, "the tensor map's name");
+  IrBuffer *buf = name && ir_tok_expect(r, "=") ? ir_read_scope_buffer(r) : NULL;
+  if (!buf || !ir_tok_expect_word(r, "dim") || !ir_read_extents(r, dim, &rank))
     return;
   if (rank < 1 || rank > 5) {
-    read_error(r, E0607, at, "a tensor map has 1 to 5 dimensions, not %d", rank);
+    ir_read_error(r, E0607, at, "a tensor map has 1 to 5 dimensions, not %d", rank);
     r->broken = true;
     return;
   }
   IrTmap *t = ir_tmap(r->k, name, buf, rank);
   t->span = span_join(at, r->last.span);
   for (int i = 0; i < rank; i++) {
-    t->dim[i] = node_typed(r, dim[i], DT_I64, false);
+    t->dim[i] = ir_node_typed(r, dim[i], DT_I64, false);
     t->stride[i] = ir_int(r->k, 0);
     t->box[i] = 1;
   }
   t->stride[0] = NULL;
-  if (tok_expect_word(r, "stride"))
+  if (ir_tok_expect_word(r, "stride"))
     read_expr_list(r, t->stride + 1, rank - 1);
   if (!r->broken)
     read_box(r, t);
-  read_scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
+  ir_read_scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
 }
 
 static void read_grid(Reader *r) {
@@ -226,34 +226,34 @@ static void read_grid(Reader *r) {
   DType type[3];
   do {
     if (k->grid_rank == 3) {
-      read_unexpected(r, "at most three axes of the grid");
+      ir_read_unexpected(r, "at most three axes of the grid");
       return;
     }
     int i = k->grid_rank;
     at[i] = r->tok.span;
-    if (!(name[i] = tok_name(r, "a block index' name")))
+    if (!(name[i] = ir_tok_name(r, "a block index' name")))
       return;
-    type[i] = tok_accept(r, ":") ? tok_dtype(r) : DT_I64;
+    type[i] = ir_tok_accept(r, ":") ? ir_tok_dtype(r) : DT_I64;
     if (r->broken)
       return;
     k->grid_rank++;
-  } while (tok_accept(r, ","));
-  tok_expect(r, "=");
+  } while (ir_tok_accept(r, ","));
+  ir_tok_expect(r, "=");
   for (int i = 0; i < k->grid_rank; i++) {
     if (i && !r->broken)
-      tok_expect(r, ",");
-    k->grid[i] = r->broken ? ir_int(k, 1) : read_expr_of(r, DT_I64);
+      ir_tok_expect(r, ",");
+    k->grid[i] = r->broken ? ir_int(k, 1) : ir_read_expr_of(r, DT_I64);
   }
   for (int i = 0; i < k->grid_rank; i++) {
-    k->grid_index[i] = read_scope_new_var(r, IRV_GRID, name[i], type[i], at[i]);
+    k->grid_index[i] = ir_read_scope_new_var(r, IRV_GRID, name[i], type[i], at[i]);
     k->grid_index[i]->axis = i;
   }
 }
 
 static void read_cluster(Reader *r) {
   for (int i = 0; i < 3; i++) {
-    r->k->cluster[i] = (int)tok_int(r, 0, 16, "a cluster's extent");
-    if (r->broken || !tok_accept(r, ","))
+    r->k->cluster[i] = (int)ir_tok_int(r, 0, 16, "a cluster's extent");
+    if (r->broken || !ir_tok_accept(r, ","))
       return;
   }
 }
@@ -261,19 +261,19 @@ static void read_cluster(Reader *r) {
 /* One line of the head; false where the body begins. */
 static bool read_head_number(Reader *r) {
   IrKernel *k = r->k;
-  if (tok_accept_word(r, "threads"))
-    k->threads = (int)tok_int(r, 1, 1024, "a number of threads");
-  else if (tok_accept_word(r, "shared_bytes"))
-    k->shared_bytes = tok_int(r, 0, INT32_MAX, "a number of bytes");
-  else if (tok_accept_word(r, "raster"))
-    k->raster = (int)tok_int(r, 0, 1 << 20, "a group of tiles");
-  else if (tok_accept_word(r, "min_blocks"))
-    k->min_blocks = (int)tok_int(r, 0, 32, "a number of blocks");
-  else if (tok_accept_word(r, "cluster"))
+  if (ir_tok_accept_word(r, "threads"))
+    k->threads = (int)ir_tok_int(r, 1, 1024, "a number of threads");
+  else if (ir_tok_accept_word(r, "shared_bytes"))
+    k->shared_bytes = ir_tok_int(r, 0, INT32_MAX, "a number of bytes");
+  else if (ir_tok_accept_word(r, "raster"))
+    k->raster = (int)ir_tok_int(r, 0, 1 << 20, "a group of tiles");
+  else if (ir_tok_accept_word(r, "min_blocks"))
+    k->min_blocks = (int)ir_tok_int(r, 0, 32, "a number of blocks");
+  else if (ir_tok_accept_word(r, "cluster"))
     read_cluster(r);
-  else if (tok_accept_word(r, "cooperative"))
+  else if (ir_tok_accept_word(r, "cooperative"))
     k->cooperative = true;
-  else if (tok_accept_word(r, "resident"))
+  else if (ir_tok_accept_word(r, "resident"))
     k->resident = true;
   else
     return false;
@@ -283,43 +283,43 @@ static bool read_head_number(Reader *r) {
 /* `site "text"`: the next number of a FAULT. */
 static void read_site(Reader *r) {
   if (r->tok.kind != TK_STRING) {
-    read_unexpected(r, "the text of a fault");
+    ir_read_unexpected(r, "the text of a fault");
     return;
   }
   const char *text = names_get(r->names, r->tok.string, strlen(r->tok.string));
   VEC_PUSH(r->k->arena, &r->k->sites, text);
-  tok_next(r);
+  ir_tok_next(r);
 }
 
 static void read_attribute(Reader *r) {
-  if (tok_accept_word(r, "exact"))
+  if (ir_tok_accept_word(r, "exact"))
     r->k->exact = true;
-  else if (tok_accept_word(r, "unchecked"))
+  else if (ir_tok_accept_word(r, "unchecked"))
     r->k->unchecked = true;
   else
-    read_unexpected(r, "`exact` or `unchecked`");
+    ir_read_unexpected(r, "`exact` or `unchecked`");
 }
 
 /* `pre { … }`: its variables belong to the body's scope, so it opens none. */
 static void read_pre(Reader *r) {
-  if (!tok_expect(r, "{"))
+  if (!ir_tok_expect(r, "{"))
     return;
-  read_stmts(r, &r->k->pre);
-  tok_expect(r, "}");
+  ir_read_stmts(r, &r->k->pre);
+  ir_tok_expect(r, "}");
 }
 
 static void read_head(Reader *r) {
   for (;;) {
-    if (tok_accept(r, "@"))
+    if (ir_tok_accept(r, "@"))
       read_attribute(r);
-    else if (tok_accept_word(r, "pre"))
+    else if (ir_tok_accept_word(r, "pre"))
       read_pre(r);
-    else if (tok_accept_word(r, "tmap"))
+    else if (ir_tok_accept_word(r, "tmap"))
       read_tmap(r);
-    else if (tok_accept_word(r, "site"))
+    else if (ir_tok_accept_word(r, "site"))
       read_site(r);
-    else if (tok_word(r, "grid") && r->k->grid_rank == 0) {
-      tok_next(r);
+    else if (ir_tok_word(r, "grid") && r->k->grid_rank == 0) {
+      ir_tok_next(r);
       read_grid(r);
     } else if (!read_head_number(r))
       return;
@@ -333,20 +333,20 @@ static void read_head(Reader *r) {
 static bool read_level(Reader *r, IrLevel *level) {
   static const char *const words[] = {"tile", "scheduled", "thread"};
   for (int i = 0; i < 3; i++)
-    if (tok_accept_word(r, words[i])) {
+    if (ir_tok_accept_word(r, words[i])) {
       *level = (IrLevel)i;
       return true;
     }
-  read_unexpected(r, "`tile`, `scheduled` or `thread`");
+  ir_read_unexpected(r, "`tile`, `scheduled` or `thread`");
   return false;
 }
 
 static bool read_signature(Reader *r, Params *params) {
   if (!read_params(r, IRR_IN, params))
     return false;
-  if (tok_accept(r, "->") && !read_params(r, IRR_OUT, params))
+  if (ir_tok_accept(r, "->") && !read_params(r, IRR_OUT, params))
     return false;
-  return !tok_accept_word(r, "scratch") || read_params(r, IRR_SCRATCH, params);
+  return !ir_tok_accept_word(r, "scratch") || read_params(r, IRR_SCRATCH, params);
 }
 
 /* From the word `kernel` to its closing brace; NULL where not even the signature can be read. */
@@ -354,59 +354,59 @@ static IrKernel *read_kernel(Reader *r) {
   IrLevel level;
   Params params = {0};
   Span at = r->tok.span;
-  tok_next(r);
-  const char *name = tok_name(r, "the kernel's name");
+  ir_tok_next(r);
+  const char *name = ir_tok_name(r, "the kernel's name");
   if (!name || !read_level(r, &level))
     return NULL;
   IrKernel *k = r->k = ir_kernel_new(r->arena, r->names, name, level);
   k->span = span_join(at, r->last.span);
-  if (!read_signature(r, &params) || !tok_expect(r, "{"))
+  if (!read_signature(r, &params) || !ir_tok_expect(r, "{"))
     return NULL;
   declare_params(r, &params);
   read_head(r);
-  while (r->broken || (!tok_is(r, "}") && r->tok.kind != TK_END && !tok_word(r, "kernel"))) {
+  while (r->broken || (!ir_tok_is(r, "}") && r->tok.kind != TK_END && !ir_tok_word(r, "kernel"))) {
     if (r->broken) { /* in the head: go on at the next line that can be a statement */
       uint32_t line = r->tok.line;
       r->broken = false;
-      while (r->tok.kind != TK_END && r->tok.line == line && !tok_is(r, "}"))
-        tok_next(r);
+      while (r->tok.kind != TK_END && r->tok.line == line && !ir_tok_is(r, "}"))
+        ir_tok_next(r);
       read_head(r);
     } else {
-      read_stmts(r, &k->body);
+      ir_read_stmts(r, &k->body);
     }
   }
-  tok_expect(r, "}");
+  ir_tok_expect(r, "}");
   return k;
 }
 
 static void skip_to_kernel(Reader *r) {
-  while (r->tok.kind != TK_END && !tok_word(r, "kernel"))
-    tok_next(r);
+  while (r->tok.kind != TK_END && !ir_tok_word(r, "kernel"))
+    ir_tok_next(r);
   r->broken = false;
 }
 
 static void read_file_const(Reader *r) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "a constant's name");
-  Node *n = name && tok_expect(r, "=") ? node_parse(r) : NULL;
+  const char *name = ir_tok_name(r, "a constant's name");
+  Node *n = name && ir_tok_expect(r, "=") ? ir_node_parse(r) : NULL;
   if (n)
-    read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
+    ir_read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
 static void read_items(Reader *r, IrKernels *out) {
   while (r->tok.kind != TK_END && r->errors <= r->sink->limit) {
-    if (tok_word(r, "kernel")) {
-      size_t mark = read_scope_open(r);
+    if (ir_tok_word(r, "kernel")) {
+      size_t mark = ir_read_scope_open(r);
       IrKernel *k = read_kernel(r);
-      read_scope_close(r, mark);
+      ir_read_scope_close(r, mark);
       if (k) {
         ir_name_apart(k);
         VEC_PUSH(r->arena, out, k);
       }
-    } else if (tok_accept_word(r, "const")) {
+    } else if (ir_tok_accept_word(r, "const")) {
       read_file_const(r);
     } else {
-      read_unexpected(r, "`kernel` or `const`");
+      ir_read_unexpected(r, "`kernel` or `const`");
     }
     if (r->broken)
       skip_to_kernel(r);
@@ -415,9 +415,9 @@ static void read_items(Reader *r, IrKernels *out) {
 
 bool ir_read(Arena *a, Names *names, const SrcFile *file, DiagSink *sink, IrKernels *out) {
   Reader r = {.file = file, .sink = sink, .arena = a, .names = names, .known = map_new(a)};
-  tok_next(&r);
+  ir_tok_next(&r);
   read_items(&r, out);
   if (r.errors == 0 && out->n == 0)
-    read_error(&r, E0601, r.tok.span, "there is no kernel in this text");
+    ir_read_error(&r, E0601, r.tok.span, "there is no kernel in this text");
   return r.errors == 0;
 }

@@ -1,7 +1,7 @@
 /* read.h: what the files of the reader share. Private to src/ir.
  *
- * read_lex.c makes tokens; read_expr.c parses expressions to untyped trees and gives them types;
- * read_stmt.c and read_op.c read statements; read.c reads kernels and finds names.
+ * read_lex.c makes tokens; ir_read_expr.c parses expressions to untyped trees and gives them types;
+ * read_stmt.c and ir_read_op.c read statements; read.c reads kernels and finds names.
  */
 #ifndef TILESH_IR_READ_H
 #define TILESH_IR_READ_H
@@ -93,53 +93,54 @@ typedef struct Reader {
 enum { READ_MAX_DEPTH = 200, READ_MAX_NODES = 2000 };
 
 /* tokens */
-void tok_next(Reader *r);
-bool tok_is(const Reader *r, const char *punct);
-bool tok_word(const Reader *r, const char *word);
-bool tok_accept(Reader *r, const char *punct);
-bool tok_accept_word(Reader *r, const char *word);
+void ir_tok_next(Reader *r);
+bool ir_tok_is(const Reader *r, const char *punct);
+bool ir_tok_word(const Reader *r, const char *word);
+bool ir_tok_accept(Reader *r, const char *punct);
+bool ir_tok_accept_word(Reader *r, const char *word);
 /* Reports "expected …" and marks the statement broken where the token is another. */
-bool tok_expect(Reader *r, const char *punct);
-bool tok_expect_word(Reader *r, const char *word);
-const char *tok_name(Reader *r, const char *what); /* interned; NULL with an error */
-DType tok_dtype(Reader *r);                        /* DT_NONE with an error */
-int64_t tok_int(Reader *r, int64_t lo, int64_t hi, const char *what); /* a literal; lo on error */
-void read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...)
+bool ir_tok_expect(Reader *r, const char *punct);
+bool ir_tok_expect_word(Reader *r, const char *word);
+const char *ir_tok_name(Reader *r, const char *what); /* interned; NULL with an error */
+DType ir_tok_dtype(Reader *r);                        /* DT_NONE with an error */
+int64_t ir_tok_int(Reader *r, int64_t lo, int64_t hi,
+                   const char *what); /* a literal; lo on error */
+void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void read_unexpected(Reader *r, const char *wanted); /* E0601, marks the statement broken */
+void ir_read_unexpected(Reader *r, const char *wanted); /* E0601, marks the statement broken */
 
 /* names */
-Entry *read_scope_find(Reader *r, const char *name);
-void read_scope_add(Reader *r, Entry e, Span at);
-size_t read_scope_open(Reader *r); /* to be given back to read_scope_close */
-void read_scope_close(Reader *r, size_t mark);
-IrBuffer *read_scope_buffer(Reader *r); /* reads a name; NULL with an error */
-IrVar *read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at);
+Entry *ir_read_scope_find(Reader *r, const char *name);
+void ir_read_scope_add(Reader *r, Entry e, Span at);
+size_t ir_read_scope_open(Reader *r); /* to be given back to ir_read_scope_close */
+void ir_read_scope_close(Reader *r, size_t mark);
+IrBuffer *ir_read_scope_buffer(Reader *r); /* reads a name; NULL with an error */
+IrVar *ir_read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at);
 
 /* expressions */
-Node *node_parse(Reader *r); /* NULL with an error */
+Node *ir_node_parse(Reader *r); /* NULL with an error */
 /* Types of the tree for a place that wants `want` (DT_NONE: any). Never NULL: a constant stands in
  * after an error. extents: unknown names become symbolic extents. */
-IrExpr *node_typed(Reader *r, Node *n, DType want, bool extents);
-IrExpr *read_expr(Reader *r, DType want);
+IrExpr *ir_node_typed(Reader *r, Node *n, DType want, bool extents);
+IrExpr *ir_read_expr(Reader *r, DType want);
 /* The same, then cast-free check that the type is `want`. */
-IrExpr *read_expr_of(Reader *r, DType want);
-DType read_index_type(const Reader *r); /* i32 at thread level, else i64 */
+IrExpr *ir_read_expr_of(Reader *r, DType want);
+DType ir_read_index_type(const Reader *r); /* i32 at thread level, else i64 */
 
 /* statements */
-void read_block(Reader *r, IrBlock *out);   /* between braces, a scope of its own */
-void read_stmts(Reader *r, IrBlock *out);   /* up to a closing brace or the end */
-IrVar *read_def(Reader *r, IrVarKind kind); /* `x: f32`, not yet in scope; NULL with an error */
-void read_scope_def(Reader *r, IrVar *v);   /* puts it in scope */
-bool read_access(Reader *r, IrAccess *a);
-bool read_region(Reader *r, IrRegion *out);
-bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out); /* after its name */
-bool read_extents(Reader *r, Node **node, int *rank);         /* `[M, 64]`, untyped */
+void ir_read_block(Reader *r, IrBlock *out);   /* between braces, a scope of its own */
+void ir_read_stmts(Reader *r, IrBlock *out);   /* up to a closing brace or the end */
+IrVar *ir_read_def(Reader *r, IrVarKind kind); /* `x: f32`, not yet in scope; NULL with an error */
+void ir_read_scope_def(Reader *r, IrVar *v);   /* puts it in scope */
+bool ir_read_access(Reader *r, IrAccess *a);
+bool ir_read_region(Reader *r, IrRegion *out);
+bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out); /* after its name */
+bool ir_read_extents(Reader *r, Node **node, int *rank);         /* `[M, 64]`, untyped */
 /* `i, j: i32 in [e, f]`, up to `max` axes, the variables not yet in scope; -1 with an error. */
-int read_axes(Reader *r, IrVar **index, IrExpr **extent, int max);
-bool read_memory(Reader *r, IrBlock *out, const char *word, Span at);    /* read_stmt.c */
-bool read_tile(Reader *r, IrBlock *out, const char *word, Span at);      /* read_tile.c */
-bool read_scheduled(Reader *r, IrBlock *out, const char *word, Span at); /* read_op.c */
-bool read_op(Reader *r, IrBlock *out, const char *word, Span at);        /* read_op.c */
+int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max);
+bool ir_read_memory(Reader *r, IrBlock *out, const char *word, Span at);    /* read_stmt.c */
+bool ir_read_tile(Reader *r, IrBlock *out, const char *word, Span at);      /* ir_read_tile.c */
+bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at); /* ir_read_op.c */
+bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at);        /* ir_read_op.c */
 
 #endif

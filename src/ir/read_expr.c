@@ -1,7 +1,7 @@
-/* read_expr.c: expressions of the IR's text.
+/* ir_read_expr.c: expressions of the IR's text.
  *
- * In: tokens. Out: first an untyped tree (node_parse), then the expression with its types
- * (node_typed). Types of bare literals follow from the other operands, else from the place, else
+ * In: tokens. Out: first an untyped tree (ir_node_parse), then the expression with its types
+ * (ir_node_typed). Types of bare literals follow from the other operands, else from the place, else
  * i64 or f32; print.c leaves them out by the same rules. Always holds: an expression is built only
  * with operands that its operation takes; after an error a constant stands in, so reading goes on.
  * Tests: tests/unit/check_ir.c.
@@ -42,19 +42,19 @@ static int op_arity(OpCode op) {
 
 static bool parse_args(Reader *r, Node **arg, int *n) {
   *n = 0;
-  while (!tok_is(r, ")")) {
+  while (!ir_tok_is(r, ")")) {
     if (*n == 4) {
-      read_unexpected(r, "at most four operands");
+      ir_read_unexpected(r, "at most four operands");
       return false;
     }
     Node *a = parse_level(r, 1);
     if (!a)
       return false;
     arg[(*n)++] = a;
-    if (!tok_accept(r, ","))
+    if (!ir_tok_accept(r, ","))
       break;
   }
-  return tok_expect(r, ")");
+  return ir_tok_expect(r, ")");
 }
 
 /* `name(`: a cast, a bitcast, or an operation; the parenthesis is the current token. */
@@ -64,21 +64,21 @@ static Node *parse_call(Reader *r, const Token *name) {
   DType type = DT_NONE;
   const char *text = names_get(r->names, name->text, name->n);
   OpCode op = dtype_parse(name->text, name->n, &type) ? OP_CAST : op_find(text);
-  tok_next(r);
+  ir_tok_next(r);
   if (op == OP_BITCAST) {
-    type = tok_dtype(r);
-    if (type == DT_NONE || !tok_expect(r, ","))
+    type = ir_tok_dtype(r);
+    if (type == DT_NONE || !ir_tok_expect(r, ","))
       return NULL;
   }
   if (op == OP_NONE || op_arity(op) < 0 || op == OP_CONST || op == OP_VAR) {
-    read_error(r, E0603, name->span, "there is no operation `%s`", text);
+    ir_read_error(r, E0603, name->span, "there is no operation `%s`", text);
     r->broken = true;
     return NULL;
   }
   if (!parse_args(r, arg, &n))
     return NULL;
   if (n != op_arity(op)) {
-    read_error(r, E0603, name->span, "`%s` takes %d operands, not %d", text, op_arity(op), n);
+    ir_read_error(r, E0603, name->span, "`%s` takes %d operands, not %d", text, op_arity(op), n);
     r->broken = true;
     return NULL;
   }
@@ -92,7 +92,7 @@ static Node *parse_number(Reader *r) {
   n->type = r->tok.suffix;
   n->u = r->tok.u;
   n->f = r->tok.f;
-  tok_next(r);
+  ir_tok_next(r);
   return n;
 }
 
@@ -117,16 +117,16 @@ static Node *parse_word(Reader *r, const Token *name) {
 
 /* `A.stride0`: the dot and the word follow a name. */
 static Node *parse_stride(Reader *r, Node *n) {
-  tok_next(r);
+  ir_tok_next(r);
   Token t = r->tok;
   bool ok = t.kind == TK_NAME && t.n == 7 && !memcmp(t.text, "stride", 6) && t.text[6] >= '0' &&
             t.text[6] < '0' + IR_MAX_RANK;
   if (!ok) {
-    read_unexpected(r, "`stride0` to `stride7` after the point");
+    ir_read_unexpected(r, "`stride0` to `stride7` after the point");
     return NULL;
   }
   n->axis = t.text[6] - '0';
-  tok_next(r);
+  ir_tok_next(r);
   return n;
 }
 
@@ -135,17 +135,17 @@ static Node *parse_primary(Reader *r) {
   if (t.kind == TK_INT || t.kind == TK_FLOAT)
     return parse_number(r);
   if (t.kind == TK_NAME) {
-    tok_next(r);
-    if (tok_is(r, "("))
+    ir_tok_next(r);
+    if (ir_tok_is(r, "("))
       return parse_call(r, &t);
     Node *n = parse_word(r, &t);
-    return n->kind == ND_VAR && tok_is(r, ".") ? parse_stride(r, n) : n;
+    return n->kind == ND_VAR && ir_tok_is(r, ".") ? parse_stride(r, n) : n;
   }
-  if (tok_accept(r, "(")) {
+  if (ir_tok_accept(r, "(")) {
     Node *n = parse_level(r, 1);
-    return n && tok_expect(r, ")") ? n : NULL;
+    return n && ir_tok_expect(r, ")") ? n : NULL;
   }
-  read_unexpected(r, "an expression");
+  ir_read_unexpected(r, "an expression");
   return NULL;
 }
 
@@ -153,7 +153,7 @@ static Node *parse_unary(Reader *r);
 
 static Node *parse_minus(Reader *r, OpCode op) {
   Span at = r->tok.span;
-  tok_next(r);
+  ir_tok_next(r);
   Node *n = parse_unary(r);
   if (!n)
     return NULL;
@@ -167,11 +167,11 @@ static Node *parse_minus(Reader *r, OpCode op) {
 }
 
 static Node *parse_unary(Reader *r) {
-  bool minus = tok_is(r, "-");
-  if (!minus && !tok_is(r, "~"))
+  bool minus = ir_tok_is(r, "-");
+  if (!minus && !ir_tok_is(r, "~"))
     return parse_primary(r);
   if (++r->depth > READ_MAX_DEPTH) {
-    read_unexpected(r, "an expression that is nested less deeply");
+    ir_read_unexpected(r, "an expression that is nested less deeply");
     r->depth--;
     return NULL;
   }
@@ -184,10 +184,10 @@ static Node *parse_unary(Reader *r) {
 static Node *parse_infix(Reader *r, int level) {
   Node *left = parse_unary(r);
   while (left && r->tok.kind == TK_PUNCT) {
-    const Infix *x = infix_spelled(r->tok.text, r->tok.n);
+    const Infix *x = ir_infix_spelled(r->tok.text, r->tok.n);
     if (!x || x->level < level)
       break;
-    tok_next(r);
+    ir_tok_next(r);
     Node *arg[] = {left, parse_level(r, x->level + 1)};
     if (!arg[1])
       return NULL;
@@ -196,7 +196,7 @@ static Node *parse_infix(Reader *r, int level) {
       level = 2;
   }
   if (left && left->size > READ_MAX_NODES) {
-    read_error(r, E0603, left->span, "the expression is too large; name parts of it by `let`");
+    ir_read_error(r, E0603, left->span, "the expression is too large; name parts of it by `let`");
     r->broken = true;
     return NULL;
   }
@@ -205,7 +205,7 @@ static Node *parse_infix(Reader *r, int level) {
 
 static Node *parse_level(Reader *r, int level) {
   if (++r->depth > READ_MAX_DEPTH) {
-    read_unexpected(r, "an expression that is nested less deeply");
+    ir_read_unexpected(r, "an expression that is nested less deeply");
     r->depth--;
     return NULL;
   }
@@ -214,7 +214,7 @@ static Node *parse_level(Reader *r, int level) {
   return n;
 }
 
-Node *node_parse(Reader *r) {
+Node *ir_node_parse(Reader *r) {
   return parse_level(r, 1);
 }
 
@@ -229,7 +229,7 @@ typedef struct Typing {
 static IrVar *find_stride(Typing *t, const Node *n, const Entry *e) {
   if (e && e->kind == EN_BUFFER && e->as.buf->space == IRS_GLOBAL && n->axis < e->as.buf->rank)
     return ir_stride(t->r->k, e->as.buf, n->axis);
-  read_error(t->r, E0604, n->span, "`%s` is no tensor with an axis %d", n->name, n->axis);
+  ir_read_error(t->r, E0604, n->span, "`%s` is no tensor with an axis %d", n->name, n->axis);
   return NULL;
 }
 
@@ -237,11 +237,12 @@ static IrVar *unknown_name(Typing *t, const Node *n, const Entry *e) {
   if (!e && !strcmp(n->name, "sms"))
     return ir_sms(t->r->k);
   if (!e && t->extents)
-    return read_scope_new_var(t->r, IRV_EXTENT, n->name, DT_I64, n->span);
+    return ir_read_scope_new_var(t->r, IRV_EXTENT, n->name, DT_I64, n->span);
   if (e)
-    read_error(t->r, E0604, n->span, "`%s` is not a value; elements are read by `load`", n->name);
+    ir_read_error(t->r, E0604, n->span, "`%s` is not a value; elements are read by `load`",
+                  n->name);
   else
-    read_error(t->r, E0604, n->span, "there is no `%s` here", n->name);
+    ir_read_error(t->r, E0604, n->span, "there is no `%s` here", n->name);
   return NULL;
 }
 
@@ -249,13 +250,13 @@ static Node *type_node(Typing *t, const Node *from);
 
 /* A name: a variable, or the copy of what a `const` stands for. */
 static Node *type_name(Typing *t, Node *n) {
-  Entry *e = read_scope_find(t->r, n->name);
+  Entry *e = ir_read_scope_find(t->r, n->name);
   if (e && e->kind == EN_CONST && n->axis < 0) {
     Span at = n->span;
     t->budget -= e->as.value->size;
     Node *copy = t->budget < 0 ? NULL : type_node(t, e->as.value);
     if (t->budget < 0)
-      read_error(t->r, E0603, at, "the constants here unfold to too large an expression");
+      ir_read_error(t->r, E0603, at, "the constants here unfold to too large an expression");
     if (copy)
       copy->span = at;
     return copy ? copy : node_new(t->r, ND_INT, at);
@@ -337,17 +338,17 @@ static IrExpr *build_int(Reader *r, const Node *n, DType t) {
     return ir_float(r->k, t, n->minus ? -f : f);
   }
   if (!dtype_is_int(t)) {
-    read_error(r, E0605, n->span, "a number stands where a %s is wanted", dtype_name(t));
+    ir_read_error(r, E0605, n->span, "a number stands where a %s is wanted", dtype_name(t));
     return ir_bool(r->k, false);
   }
   if (!int_fits(n, t))
-    read_error(r, E0605, n->span, "the number does not fit in %s", dtype_name(t));
+    ir_read_error(r, E0605, n->span, "the number does not fit in %s", dtype_name(t));
   return ir_int_of(r->k, t, (int64_t)(n->minus ? 0 - n->u : n->u));
 }
 
 static IrExpr *build_float(Reader *r, const Node *n, DType t) {
   if (!dtype_is_float(t)) {
-    read_error(r, E0605, n->span, "a float stands where a %s is wanted", dtype_name(t));
+    ir_read_error(r, E0605, n->span, "a float stands where a %s is wanted", dtype_name(t));
     t = DT_F32;
   }
   return ir_float(r->k, t, n->minus ? -n->f : n->f);
@@ -413,7 +414,7 @@ static bool all_ints(IrExpr *const *arg, int n) {
 }
 
 /* Whether the operation takes operands of these types (also used by the verifier). */
-bool expr_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs) {
+bool ir_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs) {
   switch (op_info(op)->rule) {
   case RULE_LEAF:
     return true;
@@ -437,9 +438,9 @@ static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
   Str types = str_new(r->arena);
   for (int i = 0; i < n->nargs; i++)
     str_addf(&types, "%s%s", i ? ", " : "", dtype_name(arg[i]->type));
-  const Infix *x = infix_of(n->op);
-  read_error(r, E0606, n->span, "`%s` does not take operands of types %s",
-             x ? x->text : op_info(n->op)->name, str_text(&types));
+  const Infix *x = ir_infix_of(n->op);
+  ir_read_error(r, E0606, n->span, "`%s` does not take operands of types %s",
+                x ? x->text : op_info(n->op)->name, str_text(&types));
   DType t = n->natural != DT_NONE ? n->natural : DT_I64;
   return t == DT_BOOL        ? ir_bool(r->k, false)
          : dtype_is_float(t) ? ir_float(r->k, t, 0.0)
@@ -450,7 +451,7 @@ static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   IrExpr *arg[4];
   for (int i = 0; i < n->nargs; i++)
     arg[i] = build(r, n->arg[i], arg_type(n, i, want, i ? arg[0] : NULL));
-  if (!expr_types_ok(n->op, n->type, arg, n->nargs))
+  if (!ir_types_ok(n->op, n->type, arg, n->nargs))
     return bad_types(r, n, arg);
   return ir_expr(r->k, n->op, n->type, arg, n->nargs);
 }
@@ -471,27 +472,27 @@ static IrExpr *build(Reader *r, const Node *n, DType want) {
   }
 }
 
-IrExpr *node_typed(Reader *r, Node *n, DType want, bool extents) {
+IrExpr *ir_node_typed(Reader *r, Node *n, DType want, bool extents) {
   if (!n)
     return want == DT_BOOL ? ir_bool(r->k, false) : ir_int(r->k, 0);
   Typing t = {r, extents, READ_MAX_NODES};
   return build(r, type_node(&t, n), want);
 }
 
-IrExpr *read_expr(Reader *r, DType want) {
-  return node_typed(r, node_parse(r), want, false);
+IrExpr *ir_read_expr(Reader *r, DType want) {
+  return ir_node_typed(r, ir_node_parse(r), want, false);
 }
 
-IrExpr *read_expr_of(Reader *r, DType want) {
+IrExpr *ir_read_expr_of(Reader *r, DType want) {
   size_t errors = r->errors;
-  Node *n = node_parse(r);
-  IrExpr *e = node_typed(r, n, want, false);
+  Node *n = ir_node_parse(r);
+  IrExpr *e = ir_node_typed(r, n, want, false);
   if (n && want != DT_NONE && e->type != want && r->errors == errors)
-    read_error(r, E0605, n->span, "this is %s, but %s is wanted here", dtype_name(e->type),
-               dtype_name(want));
+    ir_read_error(r, E0605, n->span, "this is %s, but %s is wanted here", dtype_name(e->type),
+                  dtype_name(want));
   return e;
 }
 
-DType read_index_type(const Reader *r) {
+DType ir_read_index_type(const Reader *r) {
   return r->k->level == IR_THREAD ? DT_I32 : DT_I64;
 }

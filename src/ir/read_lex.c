@@ -8,7 +8,7 @@
 
 #include "read.h"
 
-void read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
+void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
   Str text = str_new(r->sink->arena);
   va_list ap;
   va_start(ap, fmt);
@@ -115,7 +115,7 @@ static void lex_number(Reader *r, Token *t) {
     r->at += base == 16 ? 2 : 0;
     t->kind = TK_INT;
     if (!read_digits(r, base, &t->u))
-      read_error(r, E0602, span_from(r, begin), "the number does not fit in 64 bits");
+      ir_read_error(r, E0602, span_from(r, begin), "the number does not fit in 64 bits");
   }
   t->suffix = read_suffix(r);
 }
@@ -144,7 +144,7 @@ static void lex_string(Reader *r, Token *t) {
   t->kind = TK_STRING;
   while (peek(r, 0) != '"') {
     if (r->at >= r->file->n || peek(r, 0) == '\n') {
-      read_error(r, E0602, span_from(r, begin), "the string is not closed on its line");
+      ir_read_error(r, E0602, span_from(r, begin), "the string is not closed on its line");
       t->kind = TK_BAD;
       break;
     }
@@ -176,7 +176,7 @@ static void lex_punct(Reader *r, Token *t) {
   while (((unsigned char)peek(r, 0) & 0xc0) == 0x80)
     r->at++; /* the rest of a character */
   t->kind = TK_BAD;
-  read_error(r, E0602, span_from(r, begin), "no token begins with this character");
+  ir_read_error(r, E0602, span_from(r, begin), "no token begins with this character");
 }
 
 static void lex_name(Reader *r, Token *t) {
@@ -190,7 +190,7 @@ static void lex_name(Reader *r, Token *t) {
     t->suffix = read_suffix(r);
 }
 
-void tok_next(Reader *r) {
+void ir_tok_next(Reader *r) {
   r->last = r->tok;
   do {
     skip_space(r);
@@ -218,84 +218,85 @@ static bool text_is(const Token *t, TokenKind kind, const char *text) {
   return t->kind == kind && t->n == strlen(text) && memcmp(t->text, text, t->n) == 0;
 }
 
-bool tok_is(const Reader *r, const char *punct) {
+bool ir_tok_is(const Reader *r, const char *punct) {
   return text_is(&r->tok, TK_PUNCT, punct);
 }
-bool tok_word(const Reader *r, const char *word) {
+bool ir_tok_word(const Reader *r, const char *word) {
   return text_is(&r->tok, TK_NAME, word);
 }
 
-bool tok_accept(Reader *r, const char *punct) {
-  bool yes = tok_is(r, punct);
+bool ir_tok_accept(Reader *r, const char *punct) {
+  bool yes = ir_tok_is(r, punct);
   if (yes)
-    tok_next(r);
+    ir_tok_next(r);
   return yes;
 }
 
-bool tok_accept_word(Reader *r, const char *word) {
-  bool yes = tok_word(r, word);
+bool ir_tok_accept_word(Reader *r, const char *word) {
+  bool yes = ir_tok_word(r, word);
   if (yes)
-    tok_next(r);
+    ir_tok_next(r);
   return yes;
 }
 
-void read_unexpected(Reader *r, const char *wanted) {
+void ir_read_unexpected(Reader *r, const char *wanted) {
   if (r->broken)
     return;
   r->broken = true;
   if (r->tok.kind == TK_END)
-    read_error(r, E0601, r->tok.span, "expected %s, but the text ends here", wanted);
+    ir_read_error(r, E0601, r->tok.span, "expected %s, but the text ends here", wanted);
   else
-    read_error(r, E0601, r->tok.span, "expected %s, not `%.*s`", wanted,
-               (int)(r->tok.n > 40 ? 40 : r->tok.n), r->tok.text);
+    ir_read_error(r, E0601, r->tok.span, "expected %s, not `%.*s`", wanted,
+                  (int)(r->tok.n > 40 ? 40 : r->tok.n), r->tok.text);
 }
 
-bool tok_expect(Reader *r, const char *punct) {
-  if (tok_accept(r, punct))
+bool ir_tok_expect(Reader *r, const char *punct) {
+  if (ir_tok_accept(r, punct))
     return true;
-  read_unexpected(r, arena_printf(r->arena, "`%s`", punct));
+  ir_read_unexpected(r, arena_printf(r->arena, "`%s`", punct));
   return false;
 }
 
-bool tok_expect_word(Reader *r, const char *word) {
-  if (tok_accept_word(r, word))
+bool ir_tok_expect_word(Reader *r, const char *word) {
+  if (ir_tok_accept_word(r, word))
     return true;
-  read_unexpected(r, arena_printf(r->arena, "`%s`", word));
+  ir_read_unexpected(r, arena_printf(r->arena, "`%s`", word));
   return false;
 }
 
-const char *tok_name(Reader *r, const char *what) {
+const char *ir_tok_name(Reader *r, const char *what) {
   if (r->tok.kind != TK_NAME) {
-    read_unexpected(r, what);
+    ir_read_unexpected(r, what);
     return NULL;
   }
   const char *name = names_get(r->names, r->tok.text, r->tok.n);
-  tok_next(r);
+  ir_tok_next(r);
   return name;
 }
 
-DType tok_dtype(Reader *r) {
+DType ir_tok_dtype(Reader *r) {
   DType t;
   if (r->tok.kind != TK_NAME || !dtype_parse(r->tok.text, r->tok.n, &t)) {
-    read_unexpected(r, "a dtype");
+    ir_read_unexpected(r, "a dtype");
     return DT_NONE;
   }
-  tok_next(r);
+  ir_tok_next(r);
   return t;
 }
 
-int64_t tok_int(Reader *r, int64_t lo, int64_t hi, const char *what) {
-  bool minus = tok_accept(r, "-");
+int64_t ir_tok_int(Reader *r, int64_t lo, int64_t hi, const char *what) {
+  bool minus = ir_tok_accept(r, "-");
   if (r->tok.kind != TK_INT) {
-    read_unexpected(r, what);
+    ir_read_unexpected(r, what);
     return lo;
   }
   Token t = r->tok;
-  tok_next(r);
+  ir_tok_next(r);
   bool fits = t.u <= (uint64_t)INT64_MAX;
   int64_t v = fits ? (minus ? -(int64_t)t.u : (int64_t)t.u) : 0;
   if (fits && v >= lo && v <= hi)
     return v;
-  read_error(r, E0602, t.span, "%s lies between %lld and %lld", what, (long long)lo, (long long)hi);
+  ir_read_error(r, E0602, t.span, "%s lies between %lld and %lld", what, (long long)lo,
+                (long long)hi);
   return lo;
 }

@@ -1,4 +1,4 @@
-/* read_op.c: schedules and thread-level operations of the IR's text.
+/* ir_read_op.c: schedules and thread-level operations of the IR's text.
  *
  * In: tokens after a statement's first word. Out: the statement. Always holds: a thread-level
  * operation has exactly the operands that its signature in ops.def asks for, each of its kind.
@@ -10,52 +10,52 @@
 
 static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
   IrTileLoop t = {0};
-  t.naxes = read_axes(r, t.index, t.count, 3);
+  t.naxes = ir_read_axes(r, t.index, t.count, 3);
   if (t.naxes < 0)
     return;
-  if (tok_accept_word(r, "group"))
-    t.group = (int)tok_int(r, 0, 1 << 20, "a group of tiles");
-  t.dynamic = !r->broken && tok_accept_word(r, "dynamic");
+  if (ir_tok_accept_word(r, "group"))
+    t.group = (int)ir_tok_int(r, 0, 1 << 20, "a group of tiles");
+  t.dynamic = !r->broken && ir_tok_accept_word(r, "dynamic");
   IrStmt *s = ir_add(r->k, out, IRK_TILE_LOOP, at);
   s->as.tile_loop = t;
-  size_t mark = read_scope_open(r);
+  size_t mark = ir_read_scope_open(r);
   for (int i = 0; i < t.naxes; i++)
-    read_scope_def(r, t.index[i]);
-  read_block(r, &s->as.tile_loop.body);
-  read_scope_close(r, mark);
+    ir_read_scope_def(r, t.index[i]);
+  ir_read_block(r, &s->as.tile_loop.body);
+  ir_read_scope_close(r, mark);
 }
 
 /* `4:+8` */
 static bool read_warps(Reader *r, int *first, int *count) {
-  *first = (int)tok_int(r, 0, 1023, "the first warp");
-  if (!tok_expect(r, ":") || !tok_expect(r, "+"))
+  *first = (int)ir_tok_int(r, 0, 1023, "the first warp");
+  if (!ir_tok_expect(r, ":") || !ir_tok_expect(r, "+"))
     return false;
-  *count = (int)tok_int(r, 1, 1024, "a number of warps");
+  *count = (int)ir_tok_int(r, 1, 1024, "a number of warps");
   return !r->broken;
 }
 
 static bool read_role(Reader *r, IrRoleBody *b) {
-  if (!tok_expect_word(r, "role") || !(b->name = tok_name(r, "the role's name")) ||
-      !tok_expect_word(r, "warps") || !read_warps(r, &b->first_warp, &b->warps))
+  if (!ir_tok_expect_word(r, "role") || !(b->name = ir_tok_name(r, "the role's name")) ||
+      !ir_tok_expect_word(r, "warps") || !read_warps(r, &b->first_warp, &b->warps))
     return false;
-  if (tok_accept_word(r, "registers"))
-    b->registers = (int)tok_int(r, 0, 256, "a number of registers");
+  if (ir_tok_accept_word(r, "registers"))
+    b->registers = (int)ir_tok_int(r, 0, 256, "a number of registers");
   if (!r->broken)
-    read_block(r, &b->body);
+    ir_read_block(r, &b->body);
   return !r->broken;
 }
 
 static void read_roles(Reader *r, IrBlock *out, Span at) {
   VEC(IrRoleBody) roles = {0};
-  if (!tok_expect(r, "{"))
+  if (!ir_tok_expect(r, "{"))
     return;
-  while (!tok_is(r, "}") && r->tok.kind != TK_END) {
+  while (!ir_tok_is(r, "}") && r->tok.kind != TK_END) {
     IrRoleBody b = {0};
     if (!read_role(r, &b))
       return;
     VEC_PUSH(r->k->arena, &roles, b);
   }
-  if (!tok_expect(r, "}"))
+  if (!ir_tok_expect(r, "}"))
     return;
   IrStmt *s = ir_add(r->k, out, IRK_ROLES, at);
   s->as.roles.role = roles.v;
@@ -65,53 +65,53 @@ static void read_roles(Reader *r, IrBlock *out, Span at) {
 static void read_channel(Reader *r, IrBlock *out, Span at) {
   VEC(IrBuffer *) tiles = {0};
   Span name_at = r->tok.span;
-  const char *name = tok_name(r, "the channel's name");
-  if (!name || !tok_expect_word(r, "tiles"))
+  const char *name = ir_tok_name(r, "the channel's name");
+  if (!name || !ir_tok_expect_word(r, "tiles"))
     return;
   do {
-    IrBuffer *b = read_scope_buffer(r);
+    IrBuffer *b = ir_read_scope_buffer(r);
     if (!b)
       return;
     VEC_PUSH(r->arena, &tiles, b);
-  } while (tok_accept(r, ","));
+  } while (ir_tok_accept(r, ","));
   IrChannel *c = ir_channel(r->k, name, tiles.v, (int)tiles.n);
-  if (tok_accept_word(r, "stages"))
-    c->stages = (int)tok_int(r, 1, 1 << 16, "a number of stages");
-  if (!r->broken && tok_accept_word(r, "producers"))
-    c->producers = (int)tok_int(r, 0, 1 << 16, "a number of arrivals");
-  if (!r->broken && tok_accept_word(r, "consumers"))
-    c->consumers = (int)tok_int(r, 0, 1 << 16, "a number of arrivals");
+  if (ir_tok_accept_word(r, "stages"))
+    c->stages = (int)ir_tok_int(r, 1, 1 << 16, "a number of stages");
+  if (!r->broken && ir_tok_accept_word(r, "producers"))
+    c->producers = (int)ir_tok_int(r, 0, 1 << 16, "a number of arrivals");
+  if (!r->broken && ir_tok_accept_word(r, "consumers"))
+    c->consumers = (int)ir_tok_int(r, 0, 1 << 16, "a number of arrivals");
   ir_add(r->k, out, IRK_CHANNEL, at)->as.channel = c;
-  read_scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
+  ir_read_scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
 }
 
 static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
   Span name_at = r->tok.span;
-  const char *name = tok_name(r, "a channel's name");
+  const char *name = ir_tok_name(r, "a channel's name");
   if (!name)
     return;
-  Entry *e = read_scope_find(r, name);
+  Entry *e = ir_read_scope_find(r, name);
   if (!e || e->kind != EN_CHANNEL) {
-    read_error(r, E0604, name_at, "there is no channel `%s` here", name);
+    ir_read_error(r, E0604, name_at, "there is no channel `%s` here", name);
     r->broken = true;
     return;
   }
   IrStmt *s = ir_add(r->k, out, kind, at);
   s->as.channel_op.channel = e->as.channel;
-  if (tok_accept_word(r, "behind"))
-    s->as.channel_op.behind = (int)tok_int(r, 0, 1 << 16, "a number of waits");
+  if (ir_tok_accept_word(r, "behind"))
+    s->as.channel_op.behind = (int)ir_tok_int(r, 0, 1 << 16, "a number of waits");
 }
 
 static void read_sync(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_SYNC, at);
-  if (tok_accept_word(r, "warps"))
+  if (ir_tok_accept_word(r, "warps"))
     read_warps(r, &s->as.sync.first_warp, &s->as.sync.warps);
-  s->as.sync.proxy_async = !r->broken && tok_accept_word(r, "proxy_async");
+  s->as.sync.proxy_async = !r->broken && ir_tok_accept_word(r, "proxy_async");
 }
 
 static void read_relayout(Reader *r, IrBlock *out, Span at) {
   IrRelayout x = {0};
-  if (read_region(r, &x.dst) && tok_expect(r, "=") && read_region(r, &x.src))
+  if (ir_read_region(r, &x.dst) && ir_tok_expect(r, "=") && ir_read_region(r, &x.src))
     ir_add(r->k, out, IRK_RELAYOUT, at)->as.relayout = x;
 }
 
@@ -126,7 +126,7 @@ static bool channel_kind(const char *word, IrKind *kind) {
   return false;
 }
 
-bool read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
+bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
   IrKind kind;
   if (channel_kind(word, &kind))
     read_channel_op(r, out, kind, at);
@@ -142,7 +142,7 @@ bool read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
     read_relayout(r, out, at);
   else if (!strcmp(word, "dot_wait") || !strcmp(word, "store_wait"))
     ir_add(r->k, out, word[0] == 'd' ? IRK_DOT_WAIT : IRK_STORE_WAIT, at)->as.wait =
-        (int)tok_int(r, 0, 1 << 16, "a number of pending operations");
+        (int)ir_tok_int(r, 0, 1 << 16, "a number of pending operations");
   else
     return false;
   return true;
@@ -153,32 +153,32 @@ bool read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
 /* `acc[4*i:+4]` */
 static bool read_regs(Reader *r, IrOperand *o) {
   o->kind = IRO_REGS;
-  o->buf = read_scope_buffer(r);
-  if (!o->buf || !tok_expect(r, "["))
+  o->buf = ir_read_scope_buffer(r);
+  if (!o->buf || !ir_tok_expect(r, "["))
     return false;
-  o->expr = read_expr(r, DT_I32);
-  if (r->broken || !tok_expect(r, ":") || !tok_expect(r, "+"))
+  o->expr = ir_read_expr(r, DT_I32);
+  if (r->broken || !ir_tok_expect(r, ":") || !ir_tok_expect(r, "+"))
     return false;
-  o->count = (int)tok_int(r, 1, 1 << 16, "a number of registers");
-  return !r->broken && tok_expect(r, "]");
+  o->count = (int)ir_tok_int(r, 1, 1 << 16, "a number of registers");
+  return !r->broken && ir_tok_expect(r, "]");
 }
 
 /* `&A[offset]` */
 static bool read_global(Reader *r, IrOperand *o) {
   o->kind = IRO_GLOBAL;
-  if (!tok_expect(r, "&") || !(o->buf = read_scope_buffer(r)) || !tok_expect(r, "["))
+  if (!ir_tok_expect(r, "&") || !(o->buf = ir_read_scope_buffer(r)) || !ir_tok_expect(r, "["))
     return false;
-  o->expr = read_expr(r, DT_I32);
-  return !r->broken && tok_expect(r, "]");
+  o->expr = ir_read_expr(r, DT_I32);
+  return !r->broken && ir_tok_expect(r, "]");
 }
 
 static bool read_tmap_name(Reader *r, IrOperand *o) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "a tensor map's name");
-  Entry *e = name ? read_scope_find(r, name) : NULL;
+  const char *name = ir_tok_name(r, "a tensor map's name");
+  Entry *e = name ? ir_read_scope_find(r, name) : NULL;
   o->kind = IRO_TMAP;
   if (name && (!e || e->kind != EN_TMAP)) {
-    read_error(r, E0604, at, "there is no tensor map `%s`", name);
+    ir_read_error(r, E0604, at, "there is no tensor map `%s`", name);
     r->broken = true;
   }
   if (r->broken)
@@ -191,7 +191,7 @@ static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
   switch (letter) {
   case 'd':
     o->kind = IRO_VAR;
-    o->var = read_def(r, IRV_LET);
+    o->var = ir_read_def(r, IRV_LET);
     return o->var != NULL;
   case 'r':
   case 'R':
@@ -203,26 +203,26 @@ static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
     return read_tmap_name(r, o);
   case 't':
     o->kind = IRO_DTYPE;
-    o->dtype = tok_dtype(r);
+    o->dtype = ir_tok_dtype(r);
     return o->dtype != DT_NONE;
   default:
     o->kind = IRO_EXPR;
-    o->expr = read_expr(r, want);
+    o->expr = ir_read_expr(r, want);
     return !r->broken;
   }
 }
 
-bool read_op(Reader *r, IrBlock *out, const char *word, Span at) {
+bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at) {
   OpCode op = op_find(word);
   if (op == OP_NONE || op_info(op)->cls != OPC_THREAD)
     return false;
   VEC(IrOperand) operands = {0};
   for (const char *sig = op_info(op)->sig; *sig;) {
     bool any = sig[1] == '*';
-    if (operands.n && (any ? !tok_accept(r, ",") : !tok_expect(r, ",")))
+    if (operands.n && (any ? !ir_tok_accept(r, ",") : !ir_tok_expect(r, ",")))
       break;
     if (any && operands.n > 16) {
-      read_unexpected(r, "fewer operands");
+      ir_read_unexpected(r, "fewer operands");
       break;
     }
     IrOperand o = {.dtype = DT_NONE};
@@ -238,6 +238,6 @@ bool read_op(Reader *r, IrBlock *out, const char *word, Span at) {
   s->as.op = (IrOp){op, operands.v, (int)operands.n};
   for (size_t i = 0; i < operands.n; i++)
     if (operands.v[i].kind == IRO_VAR)
-      read_scope_def(r, operands.v[i].var);
+      ir_read_scope_def(r, operands.v[i].var);
   return true;
 }

@@ -8,104 +8,104 @@
 
 /* ---------------------------------------------------------------- operands */
 
-IrVar *read_def(Reader *r, IrVarKind kind) {
-  const char *name = tok_name(r, "a variable's name");
-  if (!name || !tok_expect(r, ":"))
+IrVar *ir_read_def(Reader *r, IrVarKind kind) {
+  const char *name = ir_tok_name(r, "a variable's name");
+  if (!name || !ir_tok_expect(r, ":"))
     return NULL;
-  DType t = tok_dtype(r);
+  DType t = ir_tok_dtype(r);
   return t == DT_NONE ? NULL : ir_var(r->k, kind, name, t);
 }
 
-void read_scope_def(Reader *r, IrVar *v) {
+void ir_read_scope_def(Reader *r, IrVar *v) {
   if (v)
-    read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
+    ir_read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
 }
 
-bool read_access(Reader *r, IrAccess *a) {
+bool ir_read_access(Reader *r, IrAccess *a) {
   a->check = r->k->level != IR_THREAD;
-  a->buf = read_scope_buffer(r);
-  if (!a->buf || !tok_expect(r, "["))
+  a->buf = ir_read_scope_buffer(r);
+  if (!a->buf || !ir_tok_expect(r, "["))
     return false;
   for (int i = 0; i < a->buf->rank; i++) {
-    if (i && !tok_expect(r, ","))
+    if (i && !ir_tok_expect(r, ","))
       return false;
-    a->index[i] = read_expr(r, read_index_type(r));
+    a->index[i] = ir_read_expr(r, ir_read_index_type(r));
     if (r->broken)
       return false;
   }
-  return tok_expect(r, "]");
+  return ir_tok_expect(r, "]");
 }
 
 static void read_unchecked(Reader *r, IrAccess *a) {
-  if (tok_accept_word(r, "unchecked"))
+  if (ir_tok_accept_word(r, "unchecked"))
     a->check = false;
 }
 
 /* What follows an axis' origin: `:+e`, `:+e:s`, `:+_`, `stop x`. */
 static bool read_axis_extent(Reader *r, IrAxis *x) {
   x->keep = true;
-  if (!tok_expect(r, "+"))
+  if (!ir_tok_expect(r, "+"))
     return false;
-  if (!tok_accept_word(r, "_"))
-    x->extent = tok_int(r, 0, INT64_MAX, "the axis' extent");
+  if (!ir_tok_accept_word(r, "_"))
+    x->extent = ir_tok_int(r, 0, INT64_MAX, "the axis' extent");
   else
     x->extent = 0;
-  if (!r->broken && tok_accept(r, ":"))
-    x->step = tok_int(r, 1, INT64_MAX, "the axis' step");
-  if (!r->broken && tok_accept_word(r, "stop"))
-    x->stop = read_expr(r, read_index_type(r));
+  if (!r->broken && ir_tok_accept(r, ":"))
+    x->step = ir_tok_int(r, 1, INT64_MAX, "the axis' step");
+  if (!r->broken && ir_tok_accept_word(r, "stop"))
+    x->stop = ir_read_expr(r, ir_read_index_type(r));
   return !r->broken;
 }
 
 static bool read_axis(Reader *r, IrAxis *x) {
   *x = (IrAxis){.extent = 1, .step = 1};
-  x->origin = read_expr(r, read_index_type(r));
+  x->origin = ir_read_expr(r, ir_read_index_type(r));
   if (r->broken)
     return false;
-  return !tok_accept(r, ":") || read_axis_extent(r, x);
+  return !ir_tok_accept(r, ":") || read_axis_extent(r, x);
 }
 
-bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
+bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
   if (!buf)
     return false;
   *out = ir_whole(r->k, buf);
-  if (tok_accept(r, "[")) {
+  if (ir_tok_accept(r, "[")) {
     for (int i = 0; i < buf->rank; i++)
-      if ((i && !tok_expect(r, ",")) || !read_axis(r, &out->axis[i]))
+      if ((i && !ir_tok_expect(r, ",")) || !read_axis(r, &out->axis[i]))
         return false;
-    if (!tok_expect(r, "]"))
+    if (!ir_tok_expect(r, "]"))
       return false;
   }
-  if (tok_accept(r, ".")) {
-    if (!tok_expect_word(r, "T"))
+  if (ir_tok_accept(r, ".")) {
+    if (!ir_tok_expect_word(r, "T"))
       return false;
     out->trans = true;
     if (ir_region_rank(out) < 2)
-      read_error(r, E0607, r->last.span, "`.T` needs a region of two axes or more");
+      ir_read_error(r, E0607, r->last.span, "`.T` needs a region of two axes or more");
   }
   return true;
 }
 
-bool read_region(Reader *r, IrRegion *out) {
-  return read_region_of(r, read_scope_buffer(r), out);
+bool ir_read_region(Reader *r, IrRegion *out) {
+  return ir_read_region_of(r, ir_read_scope_buffer(r), out);
 }
 
-bool read_extents(Reader *r, Node **node, int *rank) {
+bool ir_read_extents(Reader *r, Node **node, int *rank) {
   *rank = 0;
-  if (!tok_expect(r, "["))
+  if (!ir_tok_expect(r, "["))
     return false;
-  while (!tok_is(r, "]")) {
+  while (!ir_tok_is(r, "]")) {
     if (*rank == IR_MAX_RANK) {
-      read_unexpected(r, "at most eight axes");
+      ir_read_unexpected(r, "at most eight axes");
       return false;
     }
-    if (!(node[*rank] = node_parse(r)))
+    if (!(node[*rank] = ir_node_parse(r)))
       return false;
     ++*rank;
-    if (!tok_accept(r, ","))
+    if (!ir_tok_accept(r, ","))
       break;
   }
-  return tok_expect(r, "]");
+  return ir_tok_expect(r, "]");
 }
 
 /* ---------------------------------------------------------------- values */
@@ -113,7 +113,7 @@ bool read_extents(Reader *r, Node **node, int *rank) {
 static void read_uniform(Reader *r, IrVar *v) {
   static const char *const words[] = {"block", "warp", "lane"};
   for (int i = 0; i < 3; i++)
-    if (tok_accept_word(r, words[i])) {
+    if (ir_tok_accept_word(r, words[i])) {
       v->uniform = (IrUniform)i;
       v->stated = true;
       return;
@@ -121,34 +121,34 @@ static void read_uniform(Reader *r, IrVar *v) {
 }
 
 static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
-  IrVar *v = read_def(r, mut ? IRV_MUT : IRV_LET);
+  IrVar *v = ir_read_def(r, mut ? IRV_MUT : IRV_LET);
   if (!v)
     return;
   if (mut)
     read_uniform(r, v);
-  if (tok_expect(r, "=")) {
+  if (ir_tok_expect(r, "=")) {
     IrStmt *s = ir_add(r->k, out, IRK_LET, at);
     s->as.let.var = v;
-    s->as.let.value = read_expr_of(r, v->type);
+    s->as.let.value = ir_read_expr_of(r, v->type);
   }
-  read_scope_def(r, v);
+  ir_read_scope_def(r, v);
 }
 
 static void read_set(Reader *r, IrBlock *out, Span at) {
-  const char *name = tok_name(r, "a variable's name");
-  if (!name || !tok_expect(r, "="))
+  const char *name = ir_tok_name(r, "a variable's name");
+  if (!name || !ir_tok_expect(r, "="))
     return;
   Span name_at = r->last.span;
-  Entry *e = read_scope_find(r, name);
+  Entry *e = ir_read_scope_find(r, name);
   if (!e || e->kind != EN_VAR || e->as.var->kind != IRV_MUT) {
-    read_error(r, E0604, name_at, "`%s` is not a `var` of this place", name);
-    read_expr(r, DT_NONE);
+    ir_read_error(r, E0604, name_at, "`%s` is not a `var` of this place", name);
+    ir_read_expr(r, DT_NONE);
     return;
   }
   IrVar *v = e->as.var;
   IrStmt *s = ir_add(r->k, out, IRK_SET, at);
   s->as.let.var = v;
-  s->as.let.value = read_expr_of(r, v->type);
+  s->as.let.value = ir_read_expr_of(r, v->type);
 }
 
 /* ---------------------------------------------------------------- control */
@@ -156,11 +156,11 @@ static void read_set(Reader *r, IrBlock *out, Span at) {
 static IrLoop read_loop_kind(Reader *r, int *stages) {
   static const char *const words[] = {NULL, "unroll", "vectorized", "pipelined", "persistent"};
   for (int i = 1; i < 5; i++) {
-    if (!tok_accept_word(r, words[i]))
+    if (!ir_tok_accept_word(r, words[i]))
       continue;
-    if (tok_accept(r, "(")) {
-      *stages = (int)tok_int(r, 0, 1 << 20, "a loop's number of stages");
-      tok_expect(r, ")");
+    if (ir_tok_accept(r, "(")) {
+      *stages = (int)ir_tok_int(r, 0, 1 << 20, "a loop's number of stages");
+      ir_tok_expect(r, ")");
     }
     return (IrLoop)i;
   }
@@ -168,14 +168,14 @@ static IrLoop read_loop_kind(Reader *r, int *stages) {
 }
 
 static void read_for(Reader *r, IrBlock *out, Span at) {
-  IrVar *v = read_def(r, IRV_INDEX);
-  if (!v || !tok_expect(r, "="))
+  IrVar *v = ir_read_def(r, IRV_INDEX);
+  if (!v || !ir_tok_expect(r, "="))
     return;
   IrExpr *bound[3];
   for (int i = 0; i < 3; i++) {
-    if (i && !tok_expect(r, ","))
+    if (i && !ir_tok_expect(r, ","))
       return;
-    bound[i] = read_expr_of(r, v->type);
+    bound[i] = ir_read_expr_of(r, v->type);
     if (r->broken)
       return;
   }
@@ -186,10 +186,10 @@ static void read_for(Reader *r, IrBlock *out, Span at) {
   f->hi = bound[1];
   f->step = bound[2];
   f->loop = read_loop_kind(r, &f->stages);
-  size_t mark = read_scope_open(r);
-  read_scope_def(r, v);
-  read_block(r, &f->body);
-  read_scope_close(r, mark);
+  size_t mark = ir_read_scope_open(r);
+  ir_read_scope_def(r, v);
+  ir_read_block(r, &f->body);
+  ir_read_scope_close(r, mark);
 }
 
 /* The condition and the body see what the condition's block defines. */
@@ -197,28 +197,28 @@ static void read_while(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_WHILE, at);
   IrWhile *w = &s->as.while_;
   w->cond = ir_bool(r->k, false);
-  size_t mark = read_scope_open(r);
-  if (tok_expect(r, "{")) {
-    read_stmts(r, &w->cond_block);
-    tok_expect(r, "}");
+  size_t mark = ir_read_scope_open(r);
+  if (ir_tok_expect(r, "{")) {
+    ir_read_stmts(r, &w->cond_block);
+    ir_tok_expect(r, "}");
   }
-  if (!r->broken && tok_expect_word(r, "cond")) {
-    w->cond = read_expr_of(r, DT_BOOL);
+  if (!r->broken && ir_tok_expect_word(r, "cond")) {
+    w->cond = ir_read_expr_of(r, DT_BOOL);
     if (!r->broken)
-      read_block(r, &w->body);
+      ir_read_block(r, &w->body);
   }
-  read_scope_close(r, mark);
+  ir_read_scope_close(r, mark);
 }
 
 static void read_if(Reader *r, IrBlock *out, Span at) {
-  IrExpr *cond = read_expr_of(r, DT_BOOL);
+  IrExpr *cond = ir_read_expr_of(r, DT_BOOL);
   if (r->broken)
     return;
   IrStmt *s = ir_add(r->k, out, IRK_IF, at);
   s->as.if_.cond = cond;
-  read_block(r, &s->as.if_.then);
-  if (!r->broken && tok_accept_word(r, "else"))
-    read_block(r, &s->as.if_.other);
+  ir_read_block(r, &s->as.if_.then);
+  if (!r->broken && ir_tok_accept_word(r, "else"))
+    ir_read_block(r, &s->as.if_.other);
 }
 
 static bool read_control(Reader *r, IrBlock *out, const char *word, Span at) {
@@ -256,7 +256,7 @@ static bool starts_statement(const Reader *r) {
   if (r->tok.kind != TK_NAME)
     return false;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (tok_word(r, words[i]))
+    if (ir_tok_word(r, words[i]))
       return true;
   OpCode op = op_find(names_get(r->names, r->tok.text, r->tok.n));
   return op != OP_NONE && op_info(op)->cls == OPC_THREAD;
@@ -267,49 +267,49 @@ static void skip_statement(Reader *r) {
   uint32_t line = r->tok.line;
   int depth = 0;
   while (r->tok.kind != TK_END) {
-    if (tok_is(r, "}") && depth-- == 0)
+    if (ir_tok_is(r, "}") && depth-- == 0)
       break;
     if (depth == 0 && r->tok.line > line && starts_statement(r))
       break;
-    depth += tok_is(r, "{");
-    tok_next(r);
+    depth += ir_tok_is(r, "{");
+    ir_tok_next(r);
   }
   r->broken = false;
 }
 
 static void read_const(Reader *r) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "a constant's name");
-  if (!name || !tok_expect(r, "="))
+  const char *name = ir_tok_name(r, "a constant's name");
+  if (!name || !ir_tok_expect(r, "="))
     return;
-  Node *n = node_parse(r);
+  Node *n = ir_node_parse(r);
   if (n)
-    read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
+    ir_read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
 static void read_stmt(Reader *r, IrBlock *out) {
   Span at = r->tok.span;
-  const char *word = tok_name(r, "a statement");
+  const char *word = ir_tok_name(r, "a statement");
   if (!word)
     return;
   size_t n = out->n;
   if (!strcmp(word, "const")) {
     read_const(r);
-  } else if (!read_control(r, out, word, at) && !read_memory(r, out, word, at) &&
-             !read_tile(r, out, word, at) && !read_scheduled(r, out, word, at) &&
-             !read_op(r, out, word, at)) {
-    read_error(r, E0603, at, "no statement begins with `%s`", word);
+  } else if (!read_control(r, out, word, at) && !ir_read_memory(r, out, word, at) &&
+             !ir_read_tile(r, out, word, at) && !ir_read_scheduled(r, out, word, at) &&
+             !ir_read_op(r, out, word, at)) {
+    ir_read_error(r, E0603, at, "no statement begins with `%s`", word);
     r->broken = true;
   }
   if (out->n > n)
     out->v[n]->span = span_join(at, ir_nested(out->v[n], 0) ? at : r->last.span);
 }
 
-void read_stmts(Reader *r, IrBlock *out) {
+void ir_read_stmts(Reader *r, IrBlock *out) {
   if (++r->depth > READ_MAX_DEPTH)
-    read_unexpected(r, "blocks that are nested less deeply");
-  while (r->depth <= READ_MAX_DEPTH && !tok_is(r, "}") && r->tok.kind != TK_END &&
-         !tok_word(r, "kernel")) {
+    ir_read_unexpected(r, "blocks that are nested less deeply");
+  while (r->depth <= READ_MAX_DEPTH && !ir_tok_is(r, "}") && r->tok.kind != TK_END &&
+         !ir_tok_word(r, "kernel")) {
     read_stmt(r, out);
     if (r->broken)
       skip_statement(r);
@@ -317,36 +317,36 @@ void read_stmts(Reader *r, IrBlock *out) {
   r->depth--;
 }
 
-void read_block(Reader *r, IrBlock *out) {
-  if (!tok_expect(r, "{"))
+void ir_read_block(Reader *r, IrBlock *out) {
+  if (!ir_tok_expect(r, "{"))
     return;
-  size_t mark = read_scope_open(r);
-  read_stmts(r, out);
-  read_scope_close(r, mark);
-  tok_expect(r, "}");
+  size_t mark = ir_read_scope_open(r);
+  ir_read_stmts(r, out);
+  ir_read_scope_close(r, mark);
+  ir_tok_expect(r, "}");
 }
 
 /* ---------------------------------------------------------------- element accesses */
 
 static void read_load(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
-  IrVar *v = read_def(r, IRV_LET);
+  IrVar *v = ir_read_def(r, IRV_LET);
   if (!v)
     return;
-  if (tok_expect(r, "=") && read_access(r, &a)) {
+  if (ir_tok_expect(r, "=") && ir_read_access(r, &a)) {
     read_unchecked(r, &a);
     IrStmt *s = ir_add(r->k, out, IRK_LOAD, at);
     s->as.access.var = v;
     s->as.access.at = a;
   }
-  read_scope_def(r, v);
+  ir_read_scope_def(r, v);
 }
 
 static void read_store(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
-  if (!read_access(r, &a) || !tok_expect(r, "="))
+  if (!ir_read_access(r, &a) || !ir_tok_expect(r, "="))
     return;
-  IrExpr *value = read_expr_of(r, a.buf->dtype);
+  IrExpr *value = ir_read_expr_of(r, a.buf->dtype);
   read_unchecked(r, &a);
   IrStmt *s = ir_add(r->k, out, IRK_STORE, at);
   s->as.access.at = a;
@@ -355,29 +355,29 @@ static void read_store(Reader *r, IrBlock *out, Span at) {
 
 static bool read_atomic_values(Reader *r, IrAtomic *a) {
   DType t = a->at.buf->dtype;
-  if (!tok_expect(r, ","))
+  if (!ir_tok_expect(r, ","))
     return false;
   if (a->op == OP_ATOMIC_CAS) {
-    a->expected = read_expr_of(r, t);
-    if (r->broken || !tok_expect(r, ","))
+    a->expected = ir_read_expr_of(r, t);
+    if (r->broken || !ir_tok_expect(r, ","))
       return false;
   }
-  a->value = read_expr_of(r, t);
-  return !r->broken && tok_expect(r, ")");
+  a->value = ir_read_expr_of(r, t);
+  return !r->broken && ir_tok_expect(r, ")");
 }
 
 static bool read_atomic_op(Reader *r, IrAtomic *a) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "an atomic operation");
+  const char *name = ir_tok_name(r, "an atomic operation");
   if (!name)
     return false;
   a->op = op_find(name);
   if (a->op == OP_NONE || op_info(a->op)->cls != OPC_ATOMIC) {
-    read_error(r, E0603, at, "there is no atomic operation `%s`", name);
+    ir_read_error(r, E0603, at, "there is no atomic operation `%s`", name);
     r->broken = true;
     return false;
   }
-  return tok_expect(r, "(");
+  return ir_tok_expect(r, "(");
 }
 
 /* `atomic x: i32 = …`, `atomic _ = …`; or `atomic atomic_add(C[…], tile)` on regions. */
@@ -389,38 +389,39 @@ static void read_atomic(Reader *r, IrBlock *out, Span at) {
     next++;
   a.region = op != OP_NONE && next < r->file->n && r->file->text[next] == '(';
   if (a.region) {
-    if (!read_atomic_op(r, &a) || !read_region(r, &a.dst) || !tok_expect(r, ",") ||
-        !read_region(r, &a.src) || !tok_expect(r, ")"))
+    if (!read_atomic_op(r, &a) || !ir_read_region(r, &a.dst) || !ir_tok_expect(r, ",") ||
+        !ir_read_region(r, &a.src) || !ir_tok_expect(r, ")"))
       return;
   } else {
-    if (!tok_is(r, "_") && !tok_word(r, "_") && !(a.old = read_def(r, IRV_LET)))
+    if (!ir_tok_is(r, "_") && !ir_tok_word(r, "_") && !(a.old = ir_read_def(r, IRV_LET)))
       return;
     if (!a.old)
-      tok_next(r);
-    if (!tok_expect(r, "=") || !read_atomic_op(r, &a) || !read_access(r, &a.at) ||
+      ir_tok_next(r);
+    if (!ir_tok_expect(r, "=") || !read_atomic_op(r, &a) || !ir_read_access(r, &a.at) ||
         !read_atomic_values(r, &a))
       return;
     read_unchecked(r, &a.at);
   }
   ir_add(r->k, out, IRK_ATOMIC, at)->as.atomic = a;
-  read_scope_def(r, a.old);
+  ir_read_scope_def(r, a.old);
 }
 
 static bool read_part(Reader *r, IrReportPart *part) {
   if (r->tok.kind == TK_STRING) {
     part->text = r->tok.string;
-    tok_next(r);
+    ir_tok_next(r);
     return true;
   }
-  Entry *e = r->tok.kind == TK_NAME ? read_scope_find(r, names_get(r->names, r->tok.text, r->tok.n))
-                                    : NULL;
+  Entry *e = r->tok.kind == TK_NAME
+                 ? ir_read_scope_find(r, names_get(r->names, r->tok.text, r->tok.n))
+                 : NULL;
   size_t at = r->at;
   bool stride = at < r->file->n && r->file->text[at] == '.' && strncmp(r->file->text + at, ".T", 2);
   if (e && e->kind == EN_BUFFER && !stride) {
     part->region = ARENA_NEW(r->k->arena, IrRegion);
-    return read_region(r, part->region);
+    return ir_read_region(r, part->region);
   }
-  part->value = read_expr(r, DT_NONE);
+  part->value = ir_read_expr(r, DT_NONE);
   return !r->broken;
 }
 
@@ -428,15 +429,15 @@ static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
   IrReport rep = {.kind = kind};
   VEC(IrReportPart) parts = {0};
   if (kind == IRP_ASSERT)
-    rep.cond = read_expr_of(r, DT_BOOL);
-  bool more = !r->broken &&
-              (kind == IRP_PRINT ? !starts_statement(r) && !tok_is(r, "}") : tok_accept(r, ","));
+    rep.cond = ir_read_expr_of(r, DT_BOOL);
+  bool more = !r->broken && (kind == IRP_PRINT ? !starts_statement(r) && !ir_tok_is(r, "}")
+                                               : ir_tok_accept(r, ","));
   while (more) {
     IrReportPart part = {0};
     if (!read_part(r, &part))
       return;
     VEC_PUSH(r->k->arena, &parts, part);
-    more = tok_accept(r, ",");
+    more = ir_tok_accept(r, ",");
   }
   if (r->broken)
     return;
@@ -445,7 +446,7 @@ static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
   ir_add(r->k, out, IRK_REPORT, at)->as.report = rep;
 }
 
-bool read_memory(Reader *r, IrBlock *out, const char *word, Span at) {
+bool ir_read_memory(Reader *r, IrBlock *out, const char *word, Span at) {
   if (!strcmp(word, "load"))
     read_load(r, out, at);
   else if (!strcmp(word, "store"))

@@ -1,4 +1,4 @@
-/* read_tile.c: declarations of tiles and the tile operations of the IR's text.
+/* ir_read_tile.c: declarations of tiles and the tile operations of the IR's text.
  *
  * In: tokens after a statement's first word. Out: the statement. Always holds: what print_stmt.c
  * prints is read here with the options in the same order. Tests: tests/unit/check_ir.c.
@@ -9,49 +9,49 @@
 
 static bool read_layout_map(Reader *r, IrLayout *l) {
   l->kind = IRL_MAP;
-  size_t mark = read_scope_open(r);
+  size_t mark = ir_read_scope_open(r);
   for (int i = 0; i < IR_MAX_RANK && !r->broken; i++) {
     Span at = r->tok.span;
-    const char *name = tok_name(r, "a parameter of the layout");
+    const char *name = ir_tok_name(r, "a parameter of the layout");
     if (!name)
       break;
-    l->index[i] = read_scope_new_var(r, IRV_INDEX, name, DT_I64, at);
-    if (!tok_accept(r, ","))
+    l->index[i] = ir_read_scope_new_var(r, IRV_INDEX, name, DT_I64, at);
+    if (!ir_tok_accept(r, ","))
       break;
   }
-  if (!r->broken && tok_expect(r, ")") && tok_expect(r, "->"))
-    l->offset = read_expr_of(r, DT_I64);
-  read_scope_close(r, mark);
+  if (!r->broken && ir_tok_expect(r, ")") && ir_tok_expect(r, "->"))
+    l->offset = ir_read_expr_of(r, DT_I64);
+  ir_read_scope_close(r, mark);
   return !r->broken;
 }
 
 static bool read_layout(Reader *r, IrLayout *l) {
-  if (tok_accept(r, "("))
+  if (ir_tok_accept(r, "("))
     return read_layout_map(r, l);
-  if (tok_accept_word(r, "rows")) {
+  if (ir_tok_accept_word(r, "rows")) {
     l->kind = IRL_ROWS;
     return true;
   }
-  l->kind = tok_word(r, "padded") ? IRL_PADDED : IRL_SWIZZLE;
-  if (!tok_accept_word(r, "padded") && !tok_expect_word(r, "swizzle"))
+  l->kind = ir_tok_word(r, "padded") ? IRL_PADDED : IRL_SWIZZLE;
+  if (!ir_tok_accept_word(r, "padded") && !ir_tok_expect_word(r, "swizzle"))
     return false;
-  if (!tok_expect(r, "("))
+  if (!ir_tok_expect(r, "("))
     return false;
-  l->amount = tok_int(r, 0, 1 << 20, "the layout's amount");
-  return tok_expect(r, ")");
+  l->amount = ir_tok_int(r, 0, 1 << 20, "the layout's amount");
+  return ir_tok_expect(r, ")");
 }
 
 static bool read_tile_options(Reader *r, IrBuffer *b) {
-  if (tok_accept_word(r, "at"))
-    b->offset = tok_int(r, 0, INT32_MAX, "the tile's byte offset");
-  if (!r->broken && tok_accept_word(r, "layout")) {
+  if (ir_tok_accept_word(r, "at"))
+    b->offset = ir_tok_int(r, 0, INT32_MAX, "the tile's byte offset");
+  if (!r->broken && ir_tok_accept_word(r, "layout")) {
     b->layout = ARENA_NEW(r->k->arena, IrLayout);
     if (!read_layout(r, b->layout))
       return false;
   }
-  if (!r->broken && tok_accept_word(r, "stages"))
-    b->stages = (int)tok_int(r, 1, 1 << 20, "a tile's number of stages");
-  b->unchecked = !r->broken && tok_accept_word(r, "unchecked");
+  if (!r->broken && ir_tok_accept_word(r, "stages"))
+    b->stages = (int)ir_tok_int(r, 1, 1 << 20, "a tile's number of stages");
+  b->unchecked = !r->broken && ir_tok_accept_word(r, "unchecked");
   return !r->broken;
 }
 
@@ -60,111 +60,111 @@ static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
   IrExpr *extent[IR_MAX_RANK];
   int rank;
   Span name_at = r->tok.span;
-  const char *name = tok_name(r, "a tile's name");
-  if (!name || !tok_expect(r, ":"))
+  const char *name = ir_tok_name(r, "a tile's name");
+  if (!name || !ir_tok_expect(r, ":"))
     return;
-  DType t = tok_dtype(r);
-  if (t == DT_NONE || !read_extents(r, node, &rank))
+  DType t = ir_tok_dtype(r);
+  if (t == DT_NONE || !ir_read_extents(r, node, &rank))
     return;
   for (int i = 0; i < rank; i++)
-    extent[i] = node_typed(r, node[i], DT_I64, false);
+    extent[i] = ir_node_typed(r, node[i], DT_I64, false);
   IrBuffer *b = ir_buffer(r->k, space, name, t, rank, extent);
   b->span = name_at;
   if (read_tile_options(r, b))
     ir_add(r->k, out, IRK_ALLOC, at)->as.alloc = b;
-  read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = name, .as.buf = b}, name_at);
+  ir_read_scope_add(r, (Entry){.kind = EN_BUFFER, .name = name, .as.buf = b}, name_at);
 }
 
 /* ---------------------------------------------------------------- copy */
 
 static bool read_copy_options(Reader *r, IrCopy *c) {
   static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
-  if (tok_accept_word(r, "pad"))
-    c->pad = read_expr_of(r, c->src.buf->dtype);
-  if (!r->broken && tok_accept_word(r, "engine")) {
+  if (ir_tok_accept_word(r, "pad"))
+    c->pad = ir_read_expr_of(r, c->src.buf->dtype);
+  if (!r->broken && ir_tok_accept_word(r, "engine")) {
     bool found = false;
     for (int i = 0; i < 5 && !found; i++)
-      if ((found = tok_accept_word(r, engines[i])))
+      if ((found = ir_tok_accept_word(r, engines[i])))
         c->engine = (IrEngine)i;
     if (!found)
-      read_unexpected(r, "auto, vector, cp_async, bulk or tma");
+      ir_read_unexpected(r, "auto, vector, cp_async, bulk or tma");
   }
-  if (!r->broken && tok_accept_word(r, "signal")) {
-    c->signal = read_scope_buffer(r);
-    if (!c->signal || !tok_expect(r, "["))
+  if (!r->broken && ir_tok_accept_word(r, "signal")) {
+    c->signal = ir_read_scope_buffer(r);
+    if (!c->signal || !ir_tok_expect(r, "["))
       return false;
-    c->signal_index = read_expr(r, read_index_type(r));
-    return !r->broken && tok_expect(r, "]");
+    c->signal_index = ir_read_expr(r, ir_read_index_type(r));
+    return !r->broken && ir_tok_expect(r, "]");
   }
   return !r->broken;
 }
 
 static void read_copy(Reader *r, IrBlock *out, Span at) {
   IrCopy c = {0};
-  if (read_region(r, &c.dst) && tok_expect(r, "=") && read_region(r, &c.src) &&
+  if (ir_read_region(r, &c.dst) && ir_tok_expect(r, "=") && ir_read_region(r, &c.src) &&
       read_copy_options(r, &c))
     ir_add(r->k, out, IRK_COPY, at)->as.copy = c;
 }
 
 /* ---------------------------------------------------------------- map */
 
-int read_axes(Reader *r, IrVar **index, IrExpr **extent, int max) {
+int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max) {
   int n = 0;
-  while (!tok_word(r, "in")) {
+  while (!ir_tok_word(r, "in")) {
     if (n == max) {
-      read_unexpected(r, "fewer axes");
+      ir_read_unexpected(r, "fewer axes");
       return -1;
     }
-    const char *name = tok_name(r, "an index' name");
+    const char *name = ir_tok_name(r, "an index' name");
     if (!name)
       return -1;
-    DType t = tok_accept(r, ":") ? tok_dtype(r) : DT_I64;
+    DType t = ir_tok_accept(r, ":") ? ir_tok_dtype(r) : DT_I64;
     if (r->broken)
       return -1;
     index[n++] = ir_var(r->k, IRV_INDEX, name, t);
-    if (!tok_accept(r, ","))
+    if (!ir_tok_accept(r, ","))
       break;
   }
-  if (!tok_expect_word(r, "in") || !tok_expect(r, "["))
+  if (!ir_tok_expect_word(r, "in") || !ir_tok_expect(r, "["))
     return -1;
   for (int i = 0; i < n; i++) {
-    if (i && !tok_expect(r, ","))
+    if (i && !ir_tok_expect(r, ","))
       return -1;
-    extent[i] = read_expr(r, DT_I64);
+    extent[i] = ir_read_expr(r, DT_I64);
     if (r->broken)
       return -1;
   }
-  return tok_expect(r, "]") ? n : -1;
+  return ir_tok_expect(r, "]") ? n : -1;
 }
 
 static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
   IrMap m = {.parallel = parallel};
-  m.naxes = read_axes(r, m.index, m.extent, 4);
+  m.naxes = ir_read_axes(r, m.index, m.extent, 4);
   if (m.naxes < 0)
     return;
   IrStmt *s = ir_add(r->k, out, IRK_MAP, at);
   s->as.map = m;
-  size_t mark = read_scope_open(r);
+  size_t mark = ir_read_scope_open(r);
   for (int i = 0; i < m.naxes; i++)
-    read_scope_def(r, m.index[i]);
-  read_block(r, &s->as.map.body);
-  read_scope_close(r, mark);
+    ir_read_scope_def(r, m.index[i]);
+  ir_read_block(r, &s->as.map.body);
+  ir_read_scope_close(r, mark);
 }
 
 /* ---------------------------------------------------------------- reductions, scans, products */
 
 static bool read_reduction(Reader *r, OpCode *op, IrRegion *src) {
   Span at = r->tok.span;
-  const char *name = tok_name(r, "a reduction");
+  const char *name = ir_tok_name(r, "a reduction");
   if (!name)
     return false;
   *op = op_find(name);
   if (*op == OP_NONE || op_info(*op)->cls != OPC_REDUCE) {
-    read_error(r, E0603, at, "there is no reduction `%s`", name);
+    ir_read_error(r, E0603, at, "there is no reduction `%s`", name);
     r->broken = true;
     return false;
   }
-  return tok_expect(r, "(") && read_region(r, src) && tok_expect(r, ")");
+  return ir_tok_expect(r, "(") && ir_read_region(r, src) && ir_tok_expect(r, ")");
 }
 
 /* A scalar's definition is told from a region by the `:` after its name. */
@@ -174,57 +174,57 @@ static bool defines_scalar(const Reader *r) {
 
 static void read_reduce(Reader *r, IrBlock *out, Span at) {
   IrReduce d = {.axis = -1};
-  if (defines_scalar(r) ? !(d.scalar = read_def(r, IRV_LET)) : !read_region(r, &d.dst))
+  if (defines_scalar(r) ? !(d.scalar = ir_read_def(r, IRV_LET)) : !ir_read_region(r, &d.dst))
     return;
-  if (!tok_expect(r, "=") || !read_reduction(r, &d.op, &d.src))
+  if (!ir_tok_expect(r, "=") || !read_reduction(r, &d.op, &d.src))
     return;
-  if (tok_accept_word(r, "axis"))
-    d.axis = (int)tok_int(r, 0, IR_MAX_RANK - 1, "an axis");
+  if (ir_tok_accept_word(r, "axis"))
+    d.axis = (int)ir_tok_int(r, 0, IR_MAX_RANK - 1, "an axis");
   ir_add(r->k, out, IRK_REDUCE, at)->as.reduce = d;
-  read_scope_def(r, d.scalar);
+  ir_read_scope_def(r, d.scalar);
 }
 
 static void read_scan(Reader *r, IrBlock *out, Span at) {
   IrScan s = {.op = OP_NONE};
-  if (!read_region(r, &s.dst) || !tok_expect(r, "=") || !read_reduction(r, &s.op, &s.src) ||
-      !tok_expect_word(r, "axis"))
+  if (!ir_read_region(r, &s.dst) || !ir_tok_expect(r, "=") || !read_reduction(r, &s.op, &s.src) ||
+      !ir_tok_expect_word(r, "axis"))
     return;
-  s.axis = (int)tok_int(r, 0, IR_MAX_RANK - 1, "an axis");
-  s.reverse = tok_accept_word(r, "reverse");
-  s.exclusive = tok_accept_word(r, "exclusive");
+  s.axis = (int)ir_tok_int(r, 0, IR_MAX_RANK - 1, "an axis");
+  s.reverse = ir_tok_accept_word(r, "reverse");
+  s.exclusive = ir_tok_accept_word(r, "exclusive");
   ir_add(r->k, out, IRK_SCAN, at)->as.scan = s;
 }
 
 static void read_dot_options(Reader *r, IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
-  if (tok_accept_word(r, "policy")) {
+  if (ir_tok_accept_word(r, "policy")) {
     bool found = false;
     for (int i = 0; i < 4 && !found; i++)
-      if ((found = tok_accept_word(r, policies[i])))
+      if ((found = ir_tok_accept_word(r, policies[i])))
         d->policy = (IrPolicy)i;
     if (!found)
-      read_unexpected(r, "auto, rows, columns or square");
+      ir_read_unexpected(r, "auto, rows, columns or square");
   }
-  if (!r->broken && tok_accept_word(r, "promote"))
-    d->promote = (int)tok_int(r, -1, 1 << 20, "a number of K");
-  d->tf32 = !r->broken && tok_accept_word(r, "tf32");
-  d->async = !r->broken && tok_accept_word(r, "async");
+  if (!r->broken && ir_tok_accept_word(r, "promote"))
+    d->promote = (int)ir_tok_int(r, -1, 1 << 20, "a number of K");
+  d->tf32 = !r->broken && ir_tok_accept_word(r, "tf32");
+  d->async = !r->broken && ir_tok_accept_word(r, "async");
 }
 
 static void read_dot(Reader *r, IrBlock *out, Span at) {
   IrDot d = {.promote = -1};
-  if (!read_region(r, &d.c))
+  if (!ir_read_region(r, &d.c))
     return;
-  d.accumulate = tok_accept(r, "+=");
-  if ((!d.accumulate && !tok_expect(r, "=")) || !read_region(r, &d.a) || !tok_expect(r, "@") ||
-      !read_region(r, &d.b))
+  d.accumulate = ir_tok_accept(r, "+=");
+  if ((!d.accumulate && !ir_tok_expect(r, "=")) || !ir_read_region(r, &d.a) ||
+      !ir_tok_expect(r, "@") || !ir_read_region(r, &d.b))
     return;
   read_dot_options(r, &d);
   if (!r->broken)
     ir_add(r->k, out, IRK_DOT, at)->as.dot = d;
 }
 
-bool read_tile(Reader *r, IrBlock *out, const char *word, Span at) {
+bool ir_read_tile(Reader *r, IrBlock *out, const char *word, Span at) {
   static const char *const spaces[] = {"global", "shared", "fragment", "local", "reg"};
   for (int i = IRS_SHARED; i <= IRS_REG; i++)
     if (!strcmp(word, spaces[i])) {

@@ -242,7 +242,7 @@ static void apply(Uniform *u) {
       v->uniform = u->var[i];
   }
   for (size_t i = 0; i < k->table->all.n; i++)
-    expr_facts(k->table->all.v[i]);
+    ir_facts(k->table->all.v[i]);
 }
 
 static void map_defs(IrVar **v, void *ctx) {
@@ -275,7 +275,7 @@ static void round_thread(Uniform *u) {
   visit_block(u, &u->k->body);
 }
 
-const IrUniform *uniform_run(Arena *a, IrKernel *k, const UniformSeen *seen) {
+const IrUniform *ir_uniform_run(Arena *a, IrKernel *k, const UniformSeen *seen) {
   Uniform u = {.k = k, .arena = a, .seen = seen, .escape = map_new(a)};
   u.var = ARENA_ARRAY(a, IrUniform, k->vars.n);
   u.buffer = ARENA_ARRAY(a, IrUniform, k->buffers.n);
@@ -295,6 +295,6 @@ const IrUniform *uniform_run(Arena *a, IrKernel *k, const UniformSeen *seen) {
 
 void ir_uniform(IrKernel *k) {
   Arena *a = arena_new(arena_guard(k->arena), "uniform");
-  uniform_run(a, k, NULL);
+  ir_uniform_run(a, k, NULL);
   arena_free(a);
 }

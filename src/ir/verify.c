@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-void verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
+void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
   Str text = str_new(v->sink->arena);
   va_list ap;
   va_start(ap, fmt);
@@ -23,39 +23,39 @@ void verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- names */
 
-void verify_define(Verify *v, const IrVar *var) {
+void ir_verify_define(Verify *v, const IrVar *var) {
   if (var->id >= v->k->vars.n || v->k->vars.v[var->id] != var) {
-    verify_error(v, E0652, "`%s` belongs to another kernel", var->name);
+    ir_verify_error(v, E0652, "`%s` belongs to another kernel", var->name);
     return;
   }
   if (v->var[var->id] != DEF_NONE)
-    verify_error(v, E0652, "`%s` is defined twice", var->name);
+    ir_verify_error(v, E0652, "`%s` is defined twice", var->name);
   v->var[var->id] = DEF_SCOPE;
   VEC_PUSH(v->arena, &v->var_scope, var->id);
 }
 
-void verify_declare(Verify *v, const IrBuffer *b) {
+void ir_verify_declare(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
-    verify_error(v, E0652, "a tile belongs to another kernel");
+    ir_verify_error(v, E0652, "a tile belongs to another kernel");
     return;
   }
   if (v->buffer[b->id] != DEF_NONE)
-    verify_error(v, E0652, "`%s` is declared twice", b->name);
+    ir_verify_error(v, E0652, "`%s` is declared twice", b->name);
   v->buffer[b->id] = DEF_SCOPE;
   VEC_PUSH(v->arena, &v->buffer_scope, b->id);
 }
 
-bool verify_buffer(Verify *v, const IrBuffer *b) {
+bool ir_verify_buffer(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
-    verify_error(v, E0652, "the statement has no tensor or tile of this kernel");
+    ir_verify_error(v, E0652, "the statement has no tensor or tile of this kernel");
     return false;
   }
   if (v->buffer[b->id] == DEF_SCOPE)
     return true;
-  verify_error(v, E0652,
-               v->buffer[b->id] ? "`%s` is used outside the block that declares it"
-                                : "`%s` is used before it is declared",
-               b->name);
+  ir_verify_error(v, E0652,
+                  v->buffer[b->id] ? "`%s` is used outside the block that declares it"
+                                   : "`%s` is used before it is declared",
+                  b->name);
   return false;
 }
 
@@ -88,35 +88,35 @@ static void check_let(Verify *v, const IrStmt *s) {
   const IrVar *var = s->as.let.var;
   bool set = s->kind == IRK_SET;
   if (!var || (var->kind != IRV_MUT && (set || var->kind != IRV_LET))) {
-    verify_error(v, E0652,
-                 set ? "`set` changes something that is no `var`"
-                     : "`let` defines something that is no variable");
+    ir_verify_error(v, E0652,
+                    set ? "`set` changes something that is no `var`"
+                        : "`let` defines something that is no variable");
     return;
   }
-  verify_typed(v, s->as.let.value, var->type, var->name);
+  ir_verify_typed(v, s->as.let.value, var->type, var->name);
   if (!set) {
-    verify_define(v, var);
+    ir_verify_define(v, var);
   } else if (v->var[var->id] != DEF_SCOPE) {
-    verify_error(v, E0652, "`%s` is set outside the block that defines it", var->name);
+    ir_verify_error(v, E0652, "`%s` is set outside the block that defines it", var->name);
   } else if (v->map) {
     bool inside = false;
     for (size_t i = v->map_mark; i < v->var_scope.n; i++)
       inside |= v->var_scope.v[i] == var->id;
     if (!inside)
-      verify_error(v, E0657, "a parallel iteration sets `%s`, which lies outside it", var->name);
+      ir_verify_error(v, E0657, "a parallel iteration sets `%s`, which lies outside it", var->name);
   }
 }
 
 static void check_for(Verify *v, IrFor *f) {
   if (!f->index || f->index->kind != IRV_INDEX || !dtype_is_int(f->index->type)) {
-    verify_error(v, E0657, "a loop's index is an integer variable of its own");
+    ir_verify_error(v, E0657, "a loop's index is an integer variable of its own");
     return;
   }
-  verify_typed(v, f->lo, f->index->type, "the loop's first index");
-  verify_typed(v, f->hi, f->index->type, "the loop's end");
-  verify_typed(v, f->step, f->index->type, "the loop's step");
+  ir_verify_typed(v, f->lo, f->index->type, "the loop's first index");
+  ir_verify_typed(v, f->hi, f->index->type, "the loop's end");
+  ir_verify_typed(v, f->step, f->index->type, "the loop's step");
   Scope s = scope_begin(v);
-  verify_define(v, f->index);
+  ir_verify_define(v, f->index);
   if (f->loop == IRF_UNROLL && f->stages == 0 && f->index->id < v->k->vars.n)
     v->unroll[f->index->id] = f;
   v->loops++;
@@ -132,7 +132,7 @@ static void check_while(Verify *v, IrWhile *w) {
   check_block(v, &w->cond_block);
   v->at = at;
   v->now++;
-  verify_typed(v, w->cond, DT_BOOL, "the condition");
+  ir_verify_typed(v, w->cond, DT_BOOL, "the condition");
   check_scoped(v, &w->body);
   v->loops--;
   scope_end(v, s);
@@ -140,23 +140,23 @@ static void check_while(Verify *v, IrWhile *w) {
 
 static void check_map(Verify *v, IrMap *m) {
   if (v->map)
-    verify_error(v, E0657, "a parallel loop or whole-tile expression stands inside another");
+    ir_verify_error(v, E0657, "a parallel loop or whole-tile expression stands inside another");
   Scope s = scope_begin(v);
   for (int i = 0; i < m->naxes && i < 4; i++) {
     int64_t n;
     if (!m->index[i] || m->index[i]->kind != IRV_INDEX || !dtype_is_int(m->index[i]->type)) {
-      verify_error(v, E0657, "an index of a parallel loop is an integer variable of its own");
+      ir_verify_error(v, E0657, "an index of a parallel loop is an integer variable of its own");
       continue;
     }
-    bool ok = verify_typed(v, m->extent[i], DT_I64, "an extent of the iteration space");
+    bool ok = ir_verify_typed(v, m->extent[i], DT_I64, "an extent of the iteration space");
     if (ok && ir_is_const(m->extent[i], &n) && n < 0)
-      verify_error(v, E0657, "an extent of the iteration space is negative");
+      ir_verify_error(v, E0657, "an extent of the iteration space is negative");
     if (ok && !m->parallel && m->extent[i]->op != OP_CONST)
-      verify_error(v, E0657, "a whole-tile expression has constant extents");
+      ir_verify_error(v, E0657, "a whole-tile expression has constant extents");
   }
   for (int i = 0; i < m->naxes && i < 4; i++)
     if (m->index[i])
-      verify_define(v, m->index[i]);
+      ir_verify_define(v, m->index[i]);
   const IrMap *outer = v->map;
   size_t mark = v->map_mark;
   int loops = v->loops;
@@ -173,10 +173,10 @@ static void check_map(Verify *v, IrMap *m) {
 static void check_tile_loop(Verify *v, IrTileLoop *t) {
   Scope s = scope_begin(v);
   for (int i = 0; i < t->naxes && i < 3; i++)
-    verify_typed(v, t->count[i], DT_I64, "a count of tiles");
+    ir_verify_typed(v, t->count[i], DT_I64, "a count of tiles");
   for (int i = 0; i < t->naxes && i < 3; i++)
     if (t->index[i])
-      verify_define(v, t->index[i]);
+      ir_verify_define(v, t->index[i]);
   v->loops++;
   check_block(v, &t->body);
   v->loops--;
@@ -187,21 +187,21 @@ static void check_role(Verify *v, const IrRoles *r, int i) {
   const IrRoleBody *b = &r->role[i];
   if (b->first_warp < 0 || b->warps < 1 ||
       (v->block_warps && b->first_warp + b->warps > v->block_warps))
-    verify_error(v, E0668, "role `%s` has warps %d to %d, but the block has %d", b->name,
-                 b->first_warp, b->first_warp + b->warps - 1, v->block_warps);
+    ir_verify_error(v, E0668, "role `%s` has warps %d to %d, but the block has %d", b->name,
+                    b->first_warp, b->first_warp + b->warps - 1, v->block_warps);
   for (int j = 0; j < i; j++) {
     const IrRoleBody *o = &r->role[j];
     if (b->first_warp < o->first_warp + o->warps && o->first_warp < b->first_warp + b->warps)
-      verify_error(v, E0668, "roles `%s` and `%s` share a warp", o->name, b->name);
+      ir_verify_error(v, E0668, "roles `%s` and `%s` share a warp", o->name, b->name);
   }
   if (b->registers && (b->registers < 24 || b->registers > 256 || b->registers % 8))
-    verify_error(v, E0668, "role `%s` asks for %d registers: a multiple of 8 from 24 to 256",
-                 b->name, b->registers);
+    ir_verify_error(v, E0668, "role `%s` asks for %d registers: a multiple of 8 from 24 to 256",
+                    b->name, b->registers);
 }
 
 static void check_roles(Verify *v, IrRoles *r) {
   if (v->in_roles)
-    verify_error(v, E0668, "roles stand inside a role");
+    ir_verify_error(v, E0668, "roles stand inside a role");
   bool outer = v->in_roles;
   int loops = v->loops;
   v->in_roles = true;
@@ -219,7 +219,7 @@ static void check_jump(Verify *v, const IrStmt *s) {
             : s->kind == IRK_BREAK ? v->loops > 0
                                    : v->loops > 0 || (v->map && v->map->parallel);
   if (!ok)
-    verify_error(v, E0657, "`%s` has nothing here that it may leave", stmt_name(s));
+    ir_verify_error(v, E0657, "`%s` has nothing here that it may leave", ir_stmt_name(s));
 }
 
 static bool check_control(Verify *v, IrStmt *s) {
@@ -235,7 +235,7 @@ static bool check_control(Verify *v, IrStmt *s) {
     check_while(v, &s->as.while_);
     return true;
   case IRK_IF:
-    verify_typed(v, s->as.if_.cond, DT_BOOL, "the condition");
+    ir_verify_typed(v, s->as.if_.cond, DT_BOOL, "the condition");
     check_scoped(v, &s->as.if_.then);
     check_scoped(v, &s->as.if_.other);
     return true;
@@ -280,23 +280,24 @@ static void check_stmt(Verify *v, IrStmt *s) {
   v->at = s->span;
   v->now++;
   if (s->kind >= IRK_COUNT) {
-    verify_error(v, E0651, "a statement of no kind");
+    ir_verify_error(v, E0651, "a statement of no kind");
     return;
   }
   if (!kind_allowed(s, v->k->level)) {
     static const char *const levels[] = {"tile", "scheduled", "thread"};
-    verify_error(v, E0651, "`%s` does not exist at %s level", stmt_name(s), levels[v->k->level]);
+    ir_verify_error(v, E0651, "`%s` does not exist at %s level", ir_stmt_name(s),
+                    levels[v->k->level]);
     return;
   }
   if (v->map && s->kind != IRK_MAP && !kind_in_map(s))
-    verify_error(v, E0657, "`%s` stands inside a parallel loop or whole-tile expression",
-                 stmt_name(s));
+    ir_verify_error(v, E0657, "`%s` stands inside a parallel loop or whole-tile expression",
+                    ir_stmt_name(s));
   if (v->in_pre && s->kind != IRK_LET) {
-    verify_error(v, E0650, "`pre` holds nothing but `let`s");
+    ir_verify_error(v, E0650, "`pre` holds nothing but `let`s");
     return;
   }
   if (!check_control(v, s))
-    verify_tile(v, s);
+    ir_verify_tile(v, s);
 }
 
 static void check_block(Verify *v, IrBlock *b) {
@@ -308,26 +309,26 @@ static void check_block(Verify *v, IrBlock *b) {
 
 static void check_param(Verify *v, const IrParam *p) {
   if ((p->buf != NULL) == (p->var != NULL)) {
-    verify_error(v, E0650, "a parameter is a tensor or a scalar");
+    ir_verify_error(v, E0650, "a parameter is a tensor or a scalar");
     return;
   }
   if (p->var) {
     if (p->var->kind != IRV_PARAM)
-      verify_error(v, E0650, "parameter `%s` is no parameter's variable", p->var->name);
+      ir_verify_error(v, E0650, "parameter `%s` is no parameter's variable", p->var->name);
     return; /* defined already */
   }
   v->at = p->buf->span;
-  verify_declare(v, p->buf);
+  ir_verify_declare(v, p->buf);
   if (p->buf->space != IRS_GLOBAL || p->buf->role == IRR_NONE)
-    verify_error(v, E0650, "parameter `%s` is no global tensor with a role", p->buf->name);
+    ir_verify_error(v, E0650, "parameter `%s` is no global tensor with a role", p->buf->name);
   if (p->buf->rank < 0 || p->buf->rank > IR_MAX_RANK) {
-    verify_error(v, E0650, "`%s` has %d axes: at most 8", p->buf->name, p->buf->rank);
+    ir_verify_error(v, E0650, "`%s` has %d axes: at most 8", p->buf->name, p->buf->rank);
     return;
   }
   for (int i = 0; i < p->buf->rank; i++)
-    verify_typed(v, p->buf->extent[i], DT_I64, "an extent");
+    ir_verify_typed(v, p->buf->extent[i], DT_I64, "an extent");
   if (p->buf->init)
-    verify_typed(v, p->buf->init, p->buf->dtype, "the initial value");
+    ir_verify_typed(v, p->buf->init, p->buf->dtype, "the initial value");
 }
 
 /* Variables that exist before anything runs. */
@@ -342,17 +343,17 @@ static void define_free(Verify *v) {
 static void check_grid(Verify *v) {
   const IrKernel *k = v->k;
   if (k->grid_rank < 0 || k->grid_rank > 3) {
-    verify_error(v, E0650, "a grid has at most three axes");
+    ir_verify_error(v, E0650, "a grid has at most three axes");
     return;
   }
   for (int i = 0; i < k->grid_rank; i++)
-    verify_typed(v, k->grid[i], DT_I64, "an axis of the grid");
+    ir_verify_typed(v, k->grid[i], DT_I64, "an axis of the grid");
   for (int i = 0; i < k->grid_rank; i++) {
     const IrVar *x = k->grid_index[i];
     if (!x || x->kind != IRV_GRID || !dtype_is_int(x->type))
-      verify_error(v, E0650, "axis %d of the grid has no index of its own", i);
+      ir_verify_error(v, E0650, "axis %d of the grid has no index of its own", i);
     else
-      verify_define(v, x);
+      ir_verify_define(v, x);
   }
 }
 
@@ -360,24 +361,24 @@ static void check_launch(Verify *v) {
   const IrKernel *k = v->k;
   bool thread = k->level == IR_THREAD;
   if (k->threads < (thread ? 1 : 0) || k->threads > 1024)
-    verify_error(v, E0650, "a block has 1 to 1024 threads, not %d", k->threads);
+    ir_verify_error(v, E0650, "a block has 1 to 1024 threads, not %d", k->threads);
   if (thread && k->threads % 32)
-    verify_error(v, E0650, "a block has whole warps: %d threads are not a multiple of 32",
-                 k->threads);
+    ir_verify_error(v, E0650, "a block has whole warps: %d threads are not a multiple of 32",
+                    k->threads);
   if (k->shared_bytes < 0 || k->shared_bytes > INT32_MAX)
-    verify_error(v, E0650, "%" PRId64 " bytes of shared memory", k->shared_bytes);
+    ir_verify_error(v, E0650, "%" PRId64 " bytes of shared memory", k->shared_bytes);
   int64_t blocks = 1;
   for (int i = 0; i < 3; i++)
     blocks *= k->cluster[i] > 1 ? k->cluster[i] : 1;
   if (blocks > 16)
-    verify_error(v, E0650, "a cluster has at most 16 blocks, not %" PRId64, blocks);
+    ir_verify_error(v, E0650, "a cluster has at most 16 blocks, not %" PRId64, blocks);
   v->block_warps = k->threads / 32;
 }
 
 static void check_kernel(Verify *v) {
   IrKernel *k = v->k;
   v->at = k->span;
-  verify_all_types(v);
+  ir_verify_all_types(v);
   if (v->errors)
     return;
   define_free(v);
@@ -393,12 +394,12 @@ static void check_kernel(Verify *v) {
   v->at = k->span;
   check_launch(v);
   for (size_t i = 0; i < k->tmaps.n; i++)
-    verify_tmap(v, k->tmaps.v[i]);
+    ir_verify_tmap(v, k->tmaps.v[i]);
   v->at = k->span;
   check_grid(v);
   check_block(v, &k->body);
   if (v->errors == 0)
-    verify_flow(v);
+    ir_verify_flow(v);
 }
 
 bool ir_verify(IrKernel *k, DiagSink *sink) {

@@ -1,8 +1,8 @@
 /* verify.h: what the files of the verifier share. Private to src/ir.
  *
- * verify.c: the kernel's head, names, scopes, control; verify_expr.c: expressions; verify_tile.c:
- * accesses, regions, tile and scheduled operations; verify_op.c: thread-level operations and tensor
- * maps; verify_flow.c: what depends on uniformity.
+ * verify.c: the kernel's head, names, scopes, control; ir_verify_expr.c: expressions;
+ * ir_verify_tile.c: accesses, regions, tile and scheduled operations; ir_verify_op.c: thread-level
+ * operations and tensor maps; ir_verify_flow.c: what depends on uniformity.
  */
 #ifndef TILESH_IR_VERIFY_H
 #define TILESH_IR_VERIFY_H
@@ -33,29 +33,29 @@ typedef struct Verify {
 } Verify;
 
 /* Appends an error at the statement being checked. */
-void verify_error(Verify *v, DiagCode code, const char *fmt, ...)
+void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Definitions. */
-void verify_define(Verify *v, const IrVar *var);
-void verify_declare(Verify *v, const IrBuffer *b);
-bool verify_buffer(Verify *v, const IrBuffer *b); /* NULL, foreign, or out of scope: an error */
+void ir_verify_define(Verify *v, const IrVar *var);
+void ir_verify_declare(Verify *v, const IrBuffer *b);
+bool ir_verify_buffer(Verify *v, const IrBuffer *b); /* NULL, foreign, or out of scope: an error */
 
 /* An expression that this statement uses: its names in scope, its operations of this level. `what`
  * names its place in messages. False (reported) where it is missing or broken. */
-bool verify_expr(Verify *v, const IrExpr *e, const char *what);
-bool verify_typed(Verify *v, const IrExpr *e, DType type, const char *what);
-bool verify_int(Verify *v, const IrExpr *e, const char *what); /* i64 above thread level */
-void verify_all_types(Verify *v);                              /* every node of the table, once */
+bool ir_verify_expr(Verify *v, const IrExpr *e, const char *what);
+bool ir_verify_typed(Verify *v, const IrExpr *e, DType type, const char *what);
+bool ir_verify_int(Verify *v, const IrExpr *e, const char *what); /* i64 above thread level */
+void ir_verify_all_types(Verify *v); /* every node of the table, once */
 
 /* Statements; false where the kind is another file's. */
-bool verify_tile(Verify *v, IrStmt *s);
-void verify_access(Verify *v, const IrAccess *a, bool writes);
-void verify_alloc(Verify *v, const IrBuffer *b);
-void verify_op(Verify *v, const IrOp *op);
-void verify_tmap(Verify *v, const IrTmap *t);
+bool ir_verify_tile(Verify *v, IrStmt *s);
+void ir_verify_access(Verify *v, const IrAccess *a, bool writes);
+void ir_verify_alloc(Verify *v, const IrBuffer *b);
+void ir_verify_op(Verify *v, const IrOp *op);
+void ir_verify_tmap(Verify *v, const IrTmap *t);
 /* Registers from `first` on, `count` of them: a static index inside the array. */
-void verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count);
-void verify_flow(Verify *v);
+void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count);
+void ir_verify_flow(Verify *v);
 
 #endif

@@ -1,4 +1,4 @@
-/* verify_expr.c: expressions: types, once for all; names in scope and level, at each use.
+/* ir_verify_expr.c: expressions: types, once for all; names in scope and level, at each use.
  *
  * Tests: tests/unit/check_ir.c.
  */
@@ -22,28 +22,28 @@ static bool result_ok(const IrExpr *e) {
 
 static void check_node(Verify *v, const IrExpr *e) {
   if (e->op >= OP_COUNT || op_info(e->op)->cls != OPC_PURE || e->type >= DT_COUNT) {
-    verify_error(v, E0653, "an expression without an operation or type");
+    ir_verify_error(v, E0653, "an expression without an operation or type");
     return;
   }
   const OpInfo *info = op_info(e->op);
   if (e->nargs != info->arity) {
-    verify_error(v, E0653, "`%s` has %d operands, not %d", info->name, info->arity, e->nargs);
+    ir_verify_error(v, E0653, "`%s` has %d operands, not %d", info->name, info->arity, e->nargs);
     return;
   }
   for (int i = 0; i < e->nargs; i++)
     if (!e->arg[i] || e->arg[i]->id >= e->id || v->k->table->all.v[e->arg[i]->id] != e->arg[i]) {
-      verify_error(v, E0653, "an operand of `%s` belongs to another kernel", info->name);
+      ir_verify_error(v, E0653, "an operand of `%s` belongs to another kernel", info->name);
       return;
     }
-  if (!expr_types_ok(e->op, e->type, e->arg, e->nargs))
-    verify_error(v, E0653, "`%s` does not take operands of type %s%s%s", info->name,
-                 dtype_name(e->arg[0]->type), e->nargs > 1 ? ", " : "",
-                 e->nargs > 1 ? dtype_name(e->arg[1]->type) : "");
+  if (!ir_types_ok(e->op, e->type, e->arg, e->nargs))
+    ir_verify_error(v, E0653, "`%s` does not take operands of type %s%s%s", info->name,
+                    dtype_name(e->arg[0]->type), e->nargs > 1 ? ", " : "",
+                    e->nargs > 1 ? dtype_name(e->arg[1]->type) : "");
   else if (!result_ok(e))
-    verify_error(v, E0653, "the result of `%s` is not %s", info->name, dtype_name(e->type));
+    ir_verify_error(v, E0653, "the result of `%s` is not %s", info->name, dtype_name(e->type));
 }
 
-void verify_all_types(Verify *v) {
+void ir_verify_all_types(Verify *v) {
   const struct IrTable *t = v->k->table;
   for (size_t i = 0; i < t->all.n; i++)
     check_node(v, t->all.v[i]);
@@ -73,14 +73,14 @@ static bool check_use(Verify *v, const IrExpr *e) {
     return true;
   v->stamp[e->id] = v->now;
   if (e->op == OP_VAR && v->var[e->as.var->id] != DEF_SCOPE) {
-    verify_error(v, E0652,
-                 v->var[e->as.var->id] ? "`%s` is used outside the block that defines it"
-                                       : "`%s` is used before it is defined",
-                 e->as.var->name);
+    ir_verify_error(v, E0652,
+                    v->var[e->as.var->id] ? "`%s` is used outside the block that defines it"
+                                          : "`%s` is used before it is defined",
+                    e->as.var->name);
     return false;
   }
   if (thread_only(e->op) && (v->k->level != IR_THREAD || v->in_pre)) {
-    verify_error(v, E0651, "`%s` exists at thread level only", op_info(e->op)->name);
+    ir_verify_error(v, E0651, "`%s` exists at thread level only", op_info(e->op)->name);
     return false;
   }
   for (int i = 0; i < e->nargs; i++)
@@ -89,29 +89,29 @@ static bool check_use(Verify *v, const IrExpr *e) {
   return true;
 }
 
-bool verify_expr(Verify *v, const IrExpr *e, const char *what) {
+bool ir_verify_expr(Verify *v, const IrExpr *e, const char *what) {
   if (!e || e->id >= v->k->table->all.n || v->k->table->all.v[e->id] != e) {
-    verify_error(v, E0653, "%s is missing or belongs to another kernel", what);
+    ir_verify_error(v, E0653, "%s is missing or belongs to another kernel", what);
     return false;
   }
   return check_use(v, e);
 }
 
-bool verify_typed(Verify *v, const IrExpr *e, DType type, const char *what) {
-  if (!verify_expr(v, e, what))
+bool ir_verify_typed(Verify *v, const IrExpr *e, DType type, const char *what) {
+  if (!ir_verify_expr(v, e, what))
     return false;
   if (e->type == type)
     return true;
-  verify_error(v, E0653, "%s is %s, not %s", what, dtype_name(e->type), dtype_name(type));
+  ir_verify_error(v, E0653, "%s is %s, not %s", what, dtype_name(e->type), dtype_name(type));
   return false;
 }
 
-bool verify_int(Verify *v, const IrExpr *e, const char *what) {
-  if (!verify_expr(v, e, what))
+bool ir_verify_int(Verify *v, const IrExpr *e, const char *what) {
+  if (!ir_verify_expr(v, e, what))
     return false;
   bool ok = v->k->level == IR_THREAD ? dtype_is_int(e->type) : e->type == DT_I64;
   if (!ok)
-    verify_error(v, E0653, "%s is %s, not %s", what, dtype_name(e->type),
-                 v->k->level == IR_THREAD ? "an integer" : "i64");
+    ir_verify_error(v, E0653, "%s is %s, not %s", what, dtype_name(e->type),
+                    v->k->level == IR_THREAD ? "an integer" : "i64");
   return ok;
 }

@@ -1,4 +1,4 @@
-/* verify_flow.c: what depends on uniformity: collective operations, barriers, warpgroups.
+/* ir_verify_flow.c: what depends on uniformity: collective operations, barriers, warpgroups.
  *
  * In: a kernel that is otherwise right. Out: errors where threads that must act together may not.
  * Tests: tests/unit/check_ir.c.
@@ -10,23 +10,24 @@ static const char *const over[] = {"the block", "a warp", "single lanes"};
 static void check_control(Verify *v, const IrOp *op, IrUniform control) {
   const OpInfo *info = op_info(op->op);
   if (op->op == OP_SYNCTHREADS && control != IR_BLOCK_UNIFORM)
-    verify_error(v, E0662,
-                 "`syncthreads` is reached by all threads of the block or none; control here is "
-                 "uniform over %s only",
-                 over[control]);
+    ir_verify_error(v, E0662,
+                    "`syncthreads` is reached by all threads of the block or none; control here is "
+                    "uniform over %s only",
+                    over[control]);
   else if (info->effects & FX_COLLECTIVE && control == IR_LANE_VARYING)
-    verify_error(v, E0662,
-                 "`%s` is executed by all lanes of a warp together, but control here may differ "
-                 "between lanes",
-                 info->name);
+    ir_verify_error(v, E0662,
+                    "`%s` is executed by all lanes of a warp together, but control here may differ "
+                    "between lanes",
+                    info->name);
 }
 
 static void check_uniform_operand(Verify *v, const IrOp *op, int i, const char *what) {
   if (op->operand[i].expr->uniform == IR_LANE_VARYING)
-    verify_error(v, E0664,
-                 "%s of `%s` differs between the lanes of a warp; take it from warp-uniform values "
-                 "(warp(), not tid() // 32; shfl_idx broadcasts)",
-                 what, op_info(op->op)->name);
+    ir_verify_error(
+        v, E0664,
+        "%s of `%s` differs between the lanes of a warp; take it from warp-uniform values "
+        "(warp(), not tid() // 32; shfl_idx broadcasts)",
+        what, op_info(op->op)->name);
 }
 
 static void check_operands(Verify *v, const IrOp *op) {
@@ -56,7 +57,7 @@ static void check_stmt(IrStmt *s, IrUniform control, void *ctx) {
     check_control(v, &s->as.op, control);
     check_operands(v, &s->as.op);
   } else if (s->kind == IRK_ROLES && control != IR_BLOCK_UNIFORM) {
-    verify_error(v, E0668, "roles stand under control that differs between the block's threads");
+    ir_verify_error(v, E0668, "roles stand under control that differs between the block's threads");
   }
 }
 
@@ -82,10 +83,11 @@ static bool check_group(IrStmt *s, void *ctx) {
   int warps = g->role ? g->role->warps : g->v->block_warps;
   g->v->at = s->span;
   if (first % 4 || warps % 4)
-    verify_error(g->v, E0663,
-                 "`%s` is executed by whole warpgroups (four warps from a multiple of four), but "
-                 "warps %d to %d run it",
-                 op_info(s->as.op.op)->name, first, first + warps - 1);
+    ir_verify_error(
+        g->v, E0663,
+        "`%s` is executed by whole warpgroups (four warps from a multiple of four), but "
+        "warps %d to %d run it",
+        op_info(s->as.op.op)->name, first, first + warps - 1);
   return true;
 }
 
@@ -94,14 +96,14 @@ static void check_stated(Verify *v, const IrUniform *inferred) {
     const IrVar *x = v->k->vars.v[i];
     v->at = v->k->span;
     if (x->stated && inferred[i] > x->uniform)
-      verify_error(v, E0665, "`%s` is said to be uniform over %s, but it may differ over %s",
-                   x->name, over[x->uniform], over[inferred[i]]);
+      ir_verify_error(v, E0665, "`%s` is said to be uniform over %s, but it may differ over %s",
+                      x->name, over[x->uniform], over[inferred[i]]);
   }
 }
 
-void verify_flow(Verify *v) {
+void ir_verify_flow(Verify *v) {
   UniformSeen seen = {check_stmt, v};
-  const IrUniform *inferred = uniform_run(v->arena, v->k, &seen);
+  const IrUniform *inferred = ir_uniform_run(v->arena, v->k, &seen);
   if (v->k->level != IR_THREAD)
     return;
   Groups g = {v, NULL};

@@ -1,4 +1,4 @@
-/* verify_op.c: thread-level operations, register slices, shared addresses, tensor maps.
+/* ir_verify_op.c: thread-level operations, register slices, shared addresses, tensor maps.
  *
  * In: one IRK_OP or tensor map. Out: errors that state the hardware's rule (PTX ISA; CUDA driver
  * API, cuTensorMapEncodeTiled). Tests: tests/unit/check_ir.c.
@@ -90,19 +90,20 @@ static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
 
 /* ---------------------------------------------------------------- registers and shared memory */
 
-void verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count) {
+void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count) {
   Range r;
-  int64_t n = buffer_count(b);
+  int64_t n = ir_buffer_count(b);
   if (!range_of(v, first, &r)) {
-    verify_error(v, E0660,
-                 "registers of `%s` are indexed by constants and indices of wholly unrolled loops "
-                 "with constant bounds only",
-                 b->name);
+    ir_verify_error(
+        v, E0660,
+        "registers of `%s` are indexed by constants and indices of wholly unrolled loops "
+        "with constant bounds only",
+        b->name);
     return;
   }
   if (r.lo < 0 || count < 0 || r.hi > n - count)
-    verify_error(v, E0660, "registers %" PRId64 " to %" PRId64 " of `%s`, which has %" PRId64, r.lo,
-                 r.hi + count - 1, b->name, n);
+    ir_verify_error(v, E0660, "registers %" PRId64 " to %" PRId64 " of `%s`, which has %" PRId64,
+                    r.lo, r.hi + count - 1, b->name, n);
 }
 
 /* An address whose range is known lies inside, with `bytes` from there on. */
@@ -110,20 +111,20 @@ static void check_shared(Verify *v, const IrExpr *address, int64_t bytes, int64_
   Range r;
   unsigned bits = dtype_bits(address->type);
   if (!dtype_is_int(address->type) || bits != 32) {
-    verify_error(v, E0661, "a shared address is a 32-bit integer, not %s",
-                 dtype_name(address->type));
+    ir_verify_error(v, E0661, "a shared address is a 32-bit integer, not %s",
+                    dtype_name(address->type));
     return;
   }
   if (!range_of(v, address, &r))
     return;
   if (r.lo < 0 || r.hi > v->k->shared_bytes - bytes)
-    verify_error(v, E0666,
-                 "shared addresses %" PRId64 " to %" PRId64 " with %" PRId64
-                 " bytes reach beyond the block's %" PRId64,
-                 r.lo, r.hi, bytes, v->k->shared_bytes);
+    ir_verify_error(v, E0666,
+                    "shared addresses %" PRId64 " to %" PRId64 " with %" PRId64
+                    " bytes reach beyond the block's %" PRId64,
+                    r.lo, r.hi, bytes, v->k->shared_bytes);
   else if (r.lo == r.hi && r.lo % align)
-    verify_error(v, E0666, "shared address %" PRId64 " is not aligned to %" PRId64 " bytes", r.lo,
-                 align);
+    ir_verify_error(v, E0666, "shared address %" PRId64 " is not aligned to %" PRId64 " bytes",
+                    r.lo, align);
 }
 
 /* ---------------------------------------------------------------- operands by kind */
@@ -148,13 +149,13 @@ static IrOperandKind wanted_kind(char letter) {
 }
 
 static bool check_regs_operand(Verify *v, const IrOperand *o) {
-  if (!verify_buffer(v, o->buf) || !verify_expr(v, o->expr, "a register's index"))
+  if (!ir_verify_buffer(v, o->buf) || !ir_verify_expr(v, o->expr, "a register's index"))
     return false;
   if (o->buf->space != IRS_REG) {
-    verify_error(v, E0661, "`%s` is no register array", o->buf->name);
+    ir_verify_error(v, E0661, "`%s` is no register array", o->buf->name);
     return false;
   }
-  verify_regs(v, o->buf, o->expr, o->count);
+  ir_verify_regs(v, o->buf, o->expr, o->count);
   return true;
 }
 
@@ -168,7 +169,7 @@ static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   case 'X':
     return check_regs_operand(v, o);
   case 'g':
-    if (!verify_buffer(v, o->buf) || !verify_expr(v, o->expr, "an element's offset"))
+    if (!ir_verify_buffer(v, o->buf) || !ir_verify_expr(v, o->expr, "an element's offset"))
       return false;
     return o->buf->space == IRS_GLOBAL && dtype_is_int(o->expr->type);
   case 'm':
@@ -176,9 +177,9 @@ static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   case 't':
     return o->dtype < DT_COUNT;
   case 'i':
-    return verify_expr(v, o->expr, "an operand") && ir_is_const(o->expr, &c);
+    return ir_verify_expr(v, o->expr, "an operand") && ir_is_const(o->expr, &c);
   default:
-    return verify_expr(v, o->expr, "an operand");
+    return ir_verify_expr(v, o->expr, "an operand");
   }
 }
 
@@ -189,16 +190,16 @@ static bool check_operands(Verify *v, const IrOp *op) {
     size_t errors = v->errors;
     if (op->operand[i].kind != wanted_kind(*sig) || !check_operand(v, &op->operand[i], *sig)) {
       if (v->errors == errors)
-        verify_error(v, E0661, "operand %d of `%s` is not what its row asks for (%s)", i + 1, name,
-                     op_info(op->op)->sig);
+        ir_verify_error(v, E0661, "operand %d of `%s` is not what its row asks for (%s)", i + 1,
+                        name, op_info(op->op)->sig);
       return false;
     }
     sig += sig[1] == '*' ? 0 : 1;
   }
   if (i == op->noperands && (*sig == '\0' || sig[1] == '*'))
     return true;
-  verify_error(v, E0661, "`%s` has %d operands, another number than its row (%s)", name,
-               op->noperands, op_info(op->op)->sig);
+  ir_verify_error(v, E0661, "`%s` has %d operands, another number than its row (%s)", name,
+                  op->noperands, op_info(op->op)->sig);
   return false;
 }
 
@@ -212,37 +213,39 @@ static int64_t constant(const IrOp *op, int i) {
 
 static void want_int(Verify *v, const IrOp *op, int i, const char *what) {
   if (!dtype_is_int(op->operand[i].expr->type))
-    verify_error(v, E0661, "%s of `%s` is an integer, not %s", what, op_info(op->op)->name,
-                 dtype_name(op->operand[i].expr->type));
+    ir_verify_error(v, E0661, "%s of `%s` is an integer, not %s", what, op_info(op->op)->name,
+                    dtype_name(op->operand[i].expr->type));
 }
 
 static void want_bool(Verify *v, const IrOp *op, int i) {
   if (op->operand[i].expr->type != DT_BOOL)
-    verify_error(v, E0661, "operand %d of `%s` is a condition, not %s", i + 1,
-                 op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
+    ir_verify_error(v, E0661, "operand %d of `%s` is a condition, not %s", i + 1,
+                    op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
 static void want_range(Verify *v, const IrOp *op, int i, int64_t lo, int64_t hi, int64_t multiple) {
   int64_t c = constant(op, i);
   if (c < lo || c > hi || c % multiple)
-    verify_error(v, E0661,
-                 "operand %d of `%s` is %" PRId64 ": a multiple of %" PRId64 " from %" PRId64
-                 " to %" PRId64,
-                 i + 1, op_info(op->op)->name, c, multiple, lo, hi);
+    ir_verify_error(v, E0661,
+                    "operand %d of `%s` is %" PRId64 ": a multiple of %" PRId64 " from %" PRId64
+                    " to %" PRId64,
+                    i + 1, op_info(op->op)->name, c, multiple, lo, hi);
 }
 
 static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned bits) {
   const IrOperand *o = &op->operand[i];
   if (o->count != count || dtype_bits(o->buf->dtype) != bits)
-    verify_error(v, E0661, "operand %d of `%s` is %" PRId64 " registers of %u bits, not %d of %s",
-                 i + 1, op_info(op->op)->name, count, bits, o->count, dtype_name(o->buf->dtype));
+    ir_verify_error(v, E0661,
+                    "operand %d of `%s` is %" PRId64 " registers of %u bits, not %d of %s", i + 1,
+                    op_info(op->op)->name, count, bits, o->count, dtype_name(o->buf->dtype));
 }
 
 static void check_bar(Verify *v, const IrOp *op) {
   Range id;
   want_int(v, op, 0, "the barrier");
   if (range_of(v, op->operand[0].expr, &id) && (id.lo < 0 || id.hi > 15))
-    verify_error(v, E0661, "named barriers are 0 to 15, not %" PRId64, id.lo < 0 ? id.lo : id.hi);
+    ir_verify_error(v, E0661, "named barriers are 0 to 15, not %" PRId64,
+                    id.lo < 0 ? id.lo : id.hi);
   want_range(v, op, 1, 32, v->k->threads, 32);
 }
 
@@ -250,8 +253,8 @@ static void check_shuffle(Verify *v, const IrOp *op) {
   const IrVar *d = op->operand[0].var;
   const IrExpr *e = op->operand[1].expr;
   if (d->type != e->type)
-    verify_error(v, E0653, "`%s` is %s, but the value is %s", d->name, dtype_name(d->type),
-                 dtype_name(e->type));
+    ir_verify_error(v, E0653, "`%s` is %s, but the value is %s", d->name, dtype_name(d->type),
+                    dtype_name(e->type));
   if (op->op == OP_SHFL_IDX)
     want_int(v, op, 2, "the lane");
   else
@@ -261,7 +264,7 @@ static void check_shuffle(Verify *v, const IrOp *op) {
 static void check_vote(Verify *v, const IrOp *op) {
   want_bool(v, op, 1);
   if (op->operand[0].var->type != DT_BOOL)
-    verify_error(v, E0653, "`%s` gives bool", op_info(op->op)->name);
+    ir_verify_error(v, E0653, "`%s` gives bool", op_info(op->op)->name);
 }
 
 /* 1, 2 or 4 registers of 1 to 16 bytes altogether, a power of two. */
@@ -270,9 +273,9 @@ static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
   int64_t bytes = o->count * (int64_t)dtype_size(o->buf->dtype);
   bool power = (o->count & (o->count - 1)) == 0;
   if (!power || bytes > 16)
-    verify_error(v, E0661,
-                 "`%s` moves a power of two of registers and at most 16 bytes, not %d of %s",
-                 op_info(op->op)->name, o->count, dtype_name(o->buf->dtype));
+    ir_verify_error(v, E0661,
+                    "`%s` moves a power of two of registers and at most 16 bytes, not %d of %s",
+                    op_info(op->op)->name, o->count, dtype_name(o->buf->dtype));
   if (shared >= 0 && bytes > 0)
     check_shared(v, op->operand[shared].expr, bytes, bytes);
 }
@@ -280,15 +283,15 @@ static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
 static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   const IrOperand *o = &op->operand[regs];
   if ((o->count != 1 && o->count != 2 && o->count != 4) || dtype_bits(o->buf->dtype) != 32)
-    verify_error(v, E0661, "`%s` moves 1, 2 or 4 registers of 32 bits, not %d of %s",
-                 op_info(op->op)->name, o->count, dtype_name(o->buf->dtype));
+    ir_verify_error(v, E0661, "`%s` moves 1, 2 or 4 registers of 32 bits, not %d of %s",
+                    op_info(op->op)->name, o->count, dtype_name(o->buf->dtype));
   check_shared(v, op->operand[shared].expr, 16, 16);
 }
 
 static void check_cp_async(Verify *v, const IrOp *op) {
   int64_t bytes = constant(op, 2);
   if (bytes != 4 && bytes != 8 && bytes != 16)
-    verify_error(v, E0661, "`cp_async` copies 4, 8 or 16 bytes, not %" PRId64, bytes);
+    ir_verify_error(v, E0661, "`cp_async` copies 4, 8 or 16 bytes, not %" PRId64, bytes);
   else
     check_shared(v, op->operand[0].expr, bytes, bytes);
   want_int(v, op, 3, "the number of bytes");
@@ -304,8 +307,8 @@ static int64_t box_bytes(const IrTmap *t) {
 static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordinates) {
   const IrTmap *t = op->operand[map].tmap;
   if (op->noperands - coordinates != t->rank)
-    verify_error(v, E0661, "`%s` through `%s` takes %d coordinates, not %d", op_info(op->op)->name,
-                 t->name, t->rank, op->noperands - coordinates);
+    ir_verify_error(v, E0661, "`%s` through `%s` takes %d coordinates, not %d",
+                    op_info(op->op)->name, t->name, t->rank, op->noperands - coordinates);
   for (int i = coordinates; i < op->noperands; i++)
     want_int(v, op, i, "a coordinate");
   check_shared(v, op->operand[shared].expr, box_bytes(t), t->swizzle ? 8 * t->swizzle : 128);
@@ -314,20 +317,20 @@ static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordi
 static void check_mma_type(Verify *v, const IrOp *op, int i) {
   DType t = op->operand[i].dtype;
   if (t != DT_F16 && t != DT_BF16)
-    verify_error(v, E0661, "`%s` multiplies f16 or bf16, not %s", op_info(op->op)->name,
-                 dtype_name(t));
+    ir_verify_error(v, E0661, "`%s` multiplies f16 or bf16, not %s", op_info(op->op)->name,
+                    dtype_name(t));
 }
 
 static void want_f32(Verify *v, const IrOp *op) {
   if (op->operand[0].buf->dtype != DT_F32)
-    verify_error(v, E0661, "`%s` accumulates in f32, not %s", op_info(op->op)->name,
-                 dtype_name(op->operand[0].buf->dtype));
+    ir_verify_error(v, E0661, "`%s` accumulates in f32, not %s", op_info(op->op)->name,
+                    dtype_name(op->operand[0].buf->dtype));
 }
 
 static void want_desc(Verify *v, const IrOp *op, int i) {
   if (op->operand[i].expr->type != DT_U64)
-    verify_error(v, E0661, "operand %d of `%s` is a descriptor (u64), not %s", i + 1,
-                 op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
+    ir_verify_error(v, E0661, "operand %d of `%s` is a descriptor (u64), not %s", i + 1,
+                    op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
 static void check_wgmma(Verify *v, const IrOp *op) {
@@ -412,7 +415,7 @@ static void check_rules(Verify *v, const IrOp *op) {
   case OP_ST_GLOBAL:
     check_vector(v, op, 1, -1);
     if (op->operand[0].buf->role == IRR_IN)
-      verify_error(v, E0656, "`%s` is an input", op->operand[0].buf->name);
+      ir_verify_error(v, E0656, "`%s` is an input", op->operand[0].buf->name);
     break;
   case OP_LDMATRIX:
   case OP_LDMATRIX_T:
@@ -432,7 +435,7 @@ static void check_rules(Verify *v, const IrOp *op) {
   case OP_TMA_STORE:
     check_tma(v, op, 0, 1, 2);
     if (op->operand[0].tmap->buf->role == IRR_IN)
-      verify_error(v, E0656, "`%s` is an input", op->operand[0].tmap->buf->name);
+      ir_verify_error(v, E0656, "`%s` is an input", op->operand[0].tmap->buf->name);
     break;
   case OP_MMA_SYNC:
     check_mma_sync(v, op);
@@ -452,9 +455,9 @@ static void check_rules(Verify *v, const IrOp *op) {
   }
 }
 
-void verify_op(Verify *v, const IrOp *op) {
+void ir_verify_op(Verify *v, const IrOp *op) {
   if (op->op >= OP_COUNT || op_info(op->op)->cls != OPC_THREAD) {
-    verify_error(v, E0661, "a thread-level statement without an operation");
+    ir_verify_error(v, E0661, "a thread-level statement without an operation");
     return;
   }
   if (!check_operands(v, op))
@@ -462,7 +465,7 @@ void verify_op(Verify *v, const IrOp *op) {
   check_rules(v, op);
   for (int i = 0; i < op->noperands; i++)
     if (op->operand[i].kind == IRO_VAR)
-      verify_define(v, op->operand[i].var);
+      ir_verify_define(v, op->operand[i].var);
 }
 
 /* ---------------------------------------------------------------- tensor maps */
@@ -471,36 +474,37 @@ static void check_box(Verify *v, const IrTmap *t) {
   int64_t size = (int64_t)dtype_size(t->buf->dtype);
   for (int i = 0; i < t->rank; i++)
     if (t->box[i] < 1 || t->box[i] > 256)
-      verify_error(v, E0667, "`%s`: box %" PRId64 " on axis %d: 1 to 256", t->name, t->box[i], i);
+      ir_verify_error(v, E0667, "`%s`: box %" PRId64 " on axis %d: 1 to 256", t->name, t->box[i],
+                      i);
   if (t->box[0] * size % 16)
-    verify_error(v, E0667, "`%s`: the innermost box is %" PRId64 " bytes, no multiple of 16",
-                 t->name, t->box[0] * size);
+    ir_verify_error(v, E0667, "`%s`: the innermost box is %" PRId64 " bytes, no multiple of 16",
+                    t->name, t->box[0] * size);
   if (t->swizzle != 0 && t->swizzle != 32 && t->swizzle != 64 && t->swizzle != 128)
-    verify_error(v, E0667, "`%s`: a swizzle spans 0, 32, 64 or 128 bytes, not %" PRId64, t->name,
-                 t->swizzle);
+    ir_verify_error(v, E0667, "`%s`: a swizzle spans 0, 32, 64 or 128 bytes, not %" PRId64, t->name,
+                    t->swizzle);
   else if (t->swizzle && t->box[0] * size > t->swizzle)
-    verify_error(v, E0667,
-                 "`%s`: the innermost box is %" PRId64 " bytes, more than its swizzle's "
-                 "%" PRId64,
-                 t->name, t->box[0] * size, t->swizzle);
+    ir_verify_error(v, E0667,
+                    "`%s`: the innermost box is %" PRId64 " bytes, more than its swizzle's "
+                    "%" PRId64,
+                    t->name, t->box[0] * size, t->swizzle);
 }
 
-void verify_tmap(Verify *v, const IrTmap *t) {
+void ir_verify_tmap(Verify *v, const IrTmap *t) {
   v->at = t->span;
-  if (!verify_buffer(v, t->buf))
+  if (!ir_verify_buffer(v, t->buf))
     return;
   if (t->buf->space != IRS_GLOBAL || t->rank < 1 || t->rank > 5) {
-    verify_error(v, E0667, "tensor map `%s` maps 1 to 5 axes of a global tensor", t->name);
+    ir_verify_error(v, E0667, "tensor map `%s` maps 1 to 5 axes of a global tensor", t->name);
     return;
   }
   for (int i = 0; i < t->rank; i++) {
     int64_t c;
-    verify_typed(v, t->dim[i], DT_I64, "a tensor map's dimension");
-    if (i == 0 || !verify_typed(v, t->stride[i], DT_I64, "a tensor map's stride"))
+    ir_verify_typed(v, t->dim[i], DT_I64, "a tensor map's dimension");
+    if (i == 0 || !ir_verify_typed(v, t->stride[i], DT_I64, "a tensor map's stride"))
       continue;
     if (ir_is_const(t->stride[i], &c) && (c % 16 || c < 0 || c >= INT64_C(1) << 40))
-      verify_error(v, E0667, "`%s`: stride %" PRId64 " is no multiple of 16 bytes below 2^40",
-                   t->name, c);
+      ir_verify_error(v, E0667, "`%s`: stride %" PRId64 " is no multiple of 16 bytes below 2^40",
+                      t->name, c);
   }
   check_box(v, t);
 }

@@ -1,4 +1,4 @@
-/* verify_tile.c: accesses, regions, tile and scheduled operations.
+/* ir_verify_tile.c: accesses, regions, tile and scheduled operations.
  *
  * Tests: tests/unit/check_ir.c.
  */
@@ -11,44 +11,44 @@
 static bool check_writes(Verify *v, const IrBuffer *b) {
   if (b->space != IRS_GLOBAL || b->role != IRR_IN)
     return true;
-  verify_error(v, E0656, "`%s` is an input; it is written only as `inout`", b->name);
+  ir_verify_error(v, E0656, "`%s` is an input; it is written only as `inout`", b->name);
   return false;
 }
 
-void verify_access(Verify *v, const IrAccess *a, bool writes) {
-  if (!verify_buffer(v, a->buf))
+void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
+  if (!ir_verify_buffer(v, a->buf))
     return;
   if (writes)
     check_writes(v, a->buf);
   bool ok = true;
   for (int i = 0; i < a->buf->rank; i++)
-    ok &= verify_int(v, a->index[i], "an index");
+    ok &= ir_verify_int(v, a->index[i], "an index");
   if (v->k->level != IR_THREAD || !ok)
     return;
   if (a->buf->space == IRS_FRAGMENT)
-    verify_error(v, E0651, "fragment `%s` does not exist at thread level", a->buf->name);
+    ir_verify_error(v, E0651, "fragment `%s` does not exist at thread level", a->buf->name);
   if (a->buf->space == IRS_REG && a->buf->rank == 1)
-    verify_regs(v, a->buf, a->index[0], 1);
+    ir_verify_regs(v, a->buf, a->index[0], 1);
 }
 
 static void check_load(Verify *v, const IrStmt *s) {
   const IrVar *x = s->as.access.var;
-  verify_access(v, &s->as.access.at, false);
+  ir_verify_access(v, &s->as.access.at, false);
   if (!x || x->kind != IRV_LET) {
-    verify_error(v, E0652, "`load` defines no variable");
+    ir_verify_error(v, E0652, "`load` defines no variable");
     return;
   }
   if (s->as.access.at.buf && x->type != s->as.access.at.buf->dtype)
-    verify_error(v, E0653, "`%s` is %s, but the elements of `%s` are %s", x->name,
-                 dtype_name(x->type), s->as.access.at.buf->name,
-                 dtype_name(s->as.access.at.buf->dtype));
-  verify_define(v, x);
+    ir_verify_error(v, E0653, "`%s` is %s, but the elements of `%s` are %s", x->name,
+                    dtype_name(x->type), s->as.access.at.buf->name,
+                    dtype_name(s->as.access.at.buf->dtype));
+  ir_verify_define(v, x);
 }
 
 static void check_store(Verify *v, const IrStmt *s) {
-  verify_access(v, &s->as.access.at, true);
+  ir_verify_access(v, &s->as.access.at, true);
   if (s->as.access.at.buf)
-    verify_typed(v, s->as.access.value, s->as.access.at.buf->dtype, "the stored value");
+    ir_verify_typed(v, s->as.access.value, s->as.access.at.buf->dtype, "the stored value");
 }
 
 /* ---------------------------------------------------------------- declarations */
@@ -56,23 +56,23 @@ static void check_store(Verify *v, const IrStmt *s) {
 static void check_layout(Verify *v, const IrBuffer *b) {
   const IrLayout *l = b->layout;
   if (l->kind == IRL_SWIZZLE && l->amount != 32 && l->amount != 64 && l->amount != 128)
-    verify_error(v, E0654, "`%s`: a swizzle spans 32, 64 or 128 bytes, not %" PRId64, b->name,
-                 l->amount);
+    ir_verify_error(v, E0654, "`%s`: a swizzle spans 32, 64 or 128 bytes, not %" PRId64, b->name,
+                    l->amount);
   if (l->kind == IRL_PADDED && l->amount < 0)
-    verify_error(v, E0654, "`%s`: a layout is not padded by %" PRId64 " elements", b->name,
-                 l->amount);
+    ir_verify_error(v, E0654, "`%s`: a layout is not padded by %" PRId64 " elements", b->name,
+                    l->amount);
   if (l->kind != IRL_MAP)
     return;
   size_t mark = v->var_scope.n;
   for (int i = 0; i < b->rank; i++) {
     if (!l->index[i]) {
-      verify_error(v, E0654, "`%s`: its layout takes %d parameters, one for each axis", b->name,
-                   b->rank);
+      ir_verify_error(v, E0654, "`%s`: its layout takes %d parameters, one for each axis", b->name,
+                      b->rank);
       return;
     }
-    verify_define(v, l->index[i]);
+    ir_verify_define(v, l->index[i]);
   }
-  verify_typed(v, l->offset, DT_I64, "the layout's offset");
+  ir_verify_typed(v, l->offset, DT_I64, "the layout's offset");
   while (v->var_scope.n > mark)
     v->var[v->var_scope.v[--v->var_scope.n]] = DEF_GONE;
 }
@@ -80,82 +80,82 @@ static void check_layout(Verify *v, const IrBuffer *b) {
 static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
   int64_t bytes, size = (int64_t)dtype_size(b->dtype), end;
   if (b->space == IRS_FRAGMENT) {
-    verify_error(v, E0651, "fragment `%s` does not exist at thread level", b->name);
+    ir_verify_error(v, E0651, "fragment `%s` does not exist at thread level", b->name);
     return;
   }
   if (b->space == IRS_REG && b->rank != 1)
-    verify_error(v, E0660, "register array `%s` has one axis, not %d", b->name, b->rank);
+    ir_verify_error(v, E0660, "register array `%s` has one axis, not %d", b->name, b->rank);
   if (b->space != IRS_SHARED)
     return;
   if (b->offset < 0 || b->offset % size || __builtin_mul_overflow(count, size, &bytes) ||
       __builtin_add_overflow(b->offset, bytes, &end) || end > v->k->shared_bytes)
-    verify_error(v, E0666,
-                 "`%s` lies at %" PRId64 " with %" PRId64 " elements of %s, beyond the "
-                 "block's %" PRId64 " bytes or not aligned",
-                 b->name, b->offset, count, dtype_name(b->dtype), v->k->shared_bytes);
+    ir_verify_error(v, E0666,
+                    "`%s` lies at %" PRId64 " with %" PRId64 " elements of %s, beyond the "
+                    "block's %" PRId64 " bytes or not aligned",
+                    b->name, b->offset, count, dtype_name(b->dtype), v->k->shared_bytes);
 }
 
-void verify_alloc(Verify *v, const IrBuffer *b) {
+void ir_verify_alloc(Verify *v, const IrBuffer *b) {
   if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL ||
       (b->space == IRS_REG && v->k->level != IR_THREAD)) {
-    verify_error(v, E0652, "a declaration of no tile of this level");
+    ir_verify_error(v, E0652, "a declaration of no tile of this level");
     return;
   }
   for (int i = 0; i < b->rank; i++) {
     int64_t n;
-    if (!verify_typed(v, b->extent[i], DT_I64, "an extent"))
+    if (!ir_verify_typed(v, b->extent[i], DT_I64, "an extent"))
       return;
     if (!ir_is_const(b->extent[i], &n) || n < 0) {
-      verify_error(v, E0654, "`%s`: a tile's extents are constants of at least zero", b->name);
+      ir_verify_error(v, E0654, "`%s`: a tile's extents are constants of at least zero", b->name);
       return;
     }
   }
-  int64_t count = buffer_count(b);
+  int64_t count = ir_buffer_count(b);
   if (count < 0 || count > INT32_MAX)
-    verify_error(v, E0654, "`%s` has too many elements", b->name);
+    ir_verify_error(v, E0654, "`%s` has too many elements", b->name);
   else if (v->k->level == IR_THREAD)
     check_place(v, b, count);
   if (b->stages < 1)
-    verify_error(v, E0654, "`%s` has %d stages", b->name, b->stages);
+    ir_verify_error(v, E0654, "`%s` has %d stages", b->name, b->stages);
   if (b->layout)
     check_layout(v, b);
-  verify_declare(v, b);
+  ir_verify_declare(v, b);
 }
 
 /* ---------------------------------------------------------------- regions */
 
 static void check_axis_range(Verify *v, const IrRegion *r, int i) {
   const IrAxis *x = &r->axis[i];
-  int64_t origin, n = buffer_extent(r->buf, i), last;
+  int64_t origin, n = ir_buffer_extent(r->buf, i), last;
   if (r->buf->space == IRS_GLOBAL || n < 0 || !ir_is_const(x->origin, &origin))
     return;
   if (x->extent == 0 || x->stop)
     return;
   if (__builtin_mul_overflow(x->extent - 1, x->step, &last) ||
       __builtin_add_overflow(last, origin, &last) || origin < 0 || last >= n)
-    verify_error(v, E0654,
-                 "axis %d of the region of `%s` reaches from %" PRId64 " to %" PRId64
-                 ", but its extent is %" PRId64,
-                 i, r->buf->name, origin, last, n);
+    ir_verify_error(v, E0654,
+                    "axis %d of the region of `%s` reaches from %" PRId64 " to %" PRId64
+                    ", but its extent is %" PRId64,
+                    i, r->buf->name, origin, last, n);
 }
 
 static bool check_region(Verify *v, const IrRegion *r, bool writes) {
-  if (!verify_buffer(v, r->buf) || (writes && !check_writes(v, r->buf)))
+  if (!ir_verify_buffer(v, r->buf) || (writes && !check_writes(v, r->buf)))
     return false;
   for (int i = 0; i < r->buf->rank; i++) {
     const IrAxis *x = &r->axis[i];
-    if (!verify_int(v, x->origin, "a region's origin") ||
-        (x->stop && !verify_int(v, x->stop, "a region's stop")))
+    if (!ir_verify_int(v, x->origin, "a region's origin") ||
+        (x->stop && !ir_verify_int(v, x->stop, "a region's stop")))
       return false;
     if (x->extent < 0 || x->step < 1 || (!x->keep && (x->extent != 1 || x->step != 1 || x->stop))) {
-      verify_error(v, E0654, "axis %d of the region of `%s` is malformed", i, r->buf->name);
+      ir_verify_error(v, E0654, "axis %d of the region of `%s` is malformed", i, r->buf->name);
       return false;
     }
     check_axis_range(v, r, i);
   }
   if (!r->trans || ir_region_rank(r) >= 2)
     return true;
-  verify_error(v, E0654, "`.T` needs a region of two axes or more");
+  ir_verify_error(v, E0654, "`.T` needs a region of two axes or more");
   return false;
 }
 
@@ -167,19 +167,19 @@ static bool extent_open(const IrRegion *r, int64_t e) {
 static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   int rank = ir_region_rank(a);
   if (rank != ir_region_rank(b)) {
-    verify_error(v, E0655, "the regions of `%s` and `%s` have %d and %d axes", a->buf->name,
-                 b->buf->name, rank, ir_region_rank(b));
+    ir_verify_error(v, E0655, "the regions of `%s` and `%s` have %d and %d axes", a->buf->name,
+                    b->buf->name, rank, ir_region_rank(b));
     return;
   }
   for (int i = 0; i < rank; i++) {
     int64_t x = ir_region_extent(a, i), y = ir_region_extent(b, i);
     if (extent_open(a, x) && extent_open(b, y))
-      verify_error(v, E0655, "neither `%s` nor `%s` gives the extent of axis %d", a->buf->name,
-                   b->buf->name, i);
+      ir_verify_error(v, E0655, "neither `%s` nor `%s` gives the extent of axis %d", a->buf->name,
+                      b->buf->name, i);
     else if (x != y && !extent_open(a, x) && !extent_open(b, y))
-      verify_error(v, E0655,
-                   "the regions of `%s` and `%s` differ on axis %d: %" PRId64 " and %" PRId64,
-                   a->buf->name, b->buf->name, i, x, y);
+      ir_verify_error(v, E0655,
+                      "the regions of `%s` and `%s` differ on axis %d: %" PRId64 " and %" PRId64,
+                      a->buf->name, b->buf->name, i, x, y);
   }
 }
 
@@ -188,19 +188,19 @@ static void check_copy(Verify *v, const IrCopy *c) {
     return;
   check_same_shape(v, &c->dst, &c->src);
   if (c->pad)
-    verify_typed(v, c->pad, c->src.buf->dtype, "the padding");
+    ir_verify_typed(v, c->pad, c->src.buf->dtype, "the padding");
   if (v->k->level == IR_TILE && c->engine != IRE_AUTO)
-    verify_error(v, E0651, "a copy's engine is chosen at scheduled level");
-  if (c->signal && verify_buffer(v, c->signal))
-    verify_int(v, c->signal_index, "the barrier's index");
+    ir_verify_error(v, E0651, "a copy's engine is chosen at scheduled level");
+  if (c->signal && ir_verify_buffer(v, c->signal))
+    ir_verify_int(v, c->signal_index, "the barrier's index");
 }
 
 /* ---------------------------------------------------------------- reductions and scans */
 
 static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
   if (op >= OP_COUNT || op_info(op)->cls != OPC_REDUCE || !op_takes(op, src->buf->dtype)) {
-    verify_error(v, E0658, "`%s` does not reduce elements of %s",
-                 op < OP_COUNT ? op_info(op)->name : "nothing", dtype_name(src->buf->dtype));
+    ir_verify_error(v, E0658, "`%s` does not reduce elements of %s",
+                    op < OP_COUNT ? op_info(op)->name : "nothing", dtype_name(src->buf->dtype));
     return false;
   }
   return true;
@@ -208,7 +208,8 @@ static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
 
 static void check_tile_operand(Verify *v, const IrRegion *r) {
   if (r->buf->space == IRS_GLOBAL)
-    verify_error(v, E0655, "`%s` is a global tensor; it comes into a tile by `copy`", r->buf->name);
+    ir_verify_error(v, E0655, "`%s` is a global tensor; it comes into a tile by `copy`",
+                    r->buf->name);
 }
 
 /* dst is src with the axis dropped, or kept with extent 1. */
@@ -216,8 +217,8 @@ static void check_reduced_shape(Verify *v, const IrReduce *r) {
   int rank = ir_region_rank(&r->src), drank = ir_region_rank(&r->dst);
   bool keep = drank == rank;
   if (drank != rank && drank != rank - 1) {
-    verify_error(v, E0655, "a reduction of %d axes gives %d or %d, not %d", rank, rank - 1, rank,
-                 drank);
+    ir_verify_error(v, E0655, "a reduction of %d axes gives %d or %d, not %d", rank, rank - 1, rank,
+                    drank);
     return;
   }
   for (int i = 0, j = 0; i < rank; i++) {
@@ -225,9 +226,9 @@ static void check_reduced_shape(Verify *v, const IrReduce *r) {
       continue;
     int64_t want = i == r->axis ? 1 : ir_region_extent(&r->src, i);
     if (ir_region_extent(&r->dst, j) != want)
-      verify_error(v, E0655,
-                   "axis %d of the reduction's result has extent %" PRId64 ", not %" PRId64, j,
-                   ir_region_extent(&r->dst, j), want);
+      ir_verify_error(v, E0655,
+                      "axis %d of the reduction's result has extent %" PRId64 ", not %" PRId64, j,
+                      ir_region_extent(&r->dst, j), want);
     j++;
   }
 }
@@ -238,22 +239,23 @@ static void check_reduce(Verify *v, const IrReduce *r) {
   check_tile_operand(v, &r->src);
   DType t = op_reduce_type(r->op, r->src.buf->dtype);
   if (r->axis >= ir_region_rank(&r->src) || (r->axis < 0) != (r->scalar != NULL)) {
-    verify_error(v, E0658, "a reduction is along one of the source's axes, or of all to a scalar");
+    ir_verify_error(v, E0658,
+                    "a reduction is along one of the source's axes, or of all to a scalar");
     return;
   }
   if (r->scalar) {
     if (r->scalar->type != t || r->scalar->kind != IRV_LET)
-      verify_error(v, E0653, "`%s` of %s gives %s, not %s", op_info(r->op)->name,
-                   dtype_name(r->src.buf->dtype), dtype_name(t), dtype_name(r->scalar->type));
-    verify_define(v, r->scalar);
+      ir_verify_error(v, E0653, "`%s` of %s gives %s, not %s", op_info(r->op)->name,
+                      dtype_name(r->src.buf->dtype), dtype_name(t), dtype_name(r->scalar->type));
+    ir_verify_define(v, r->scalar);
     return;
   }
   if (!check_region(v, &r->dst, true))
     return;
   check_tile_operand(v, &r->dst);
   if (r->dst.buf->dtype != t)
-    verify_error(v, E0653, "`%s` of %s gives %s, not %s", op_info(r->op)->name,
-                 dtype_name(r->src.buf->dtype), dtype_name(t), dtype_name(r->dst.buf->dtype));
+    ir_verify_error(v, E0653, "`%s` of %s gives %s, not %s", op_info(r->op)->name,
+                    dtype_name(r->src.buf->dtype), dtype_name(t), dtype_name(r->dst.buf->dtype));
   check_reduced_shape(v, r);
 }
 
@@ -262,16 +264,16 @@ static void check_scan(Verify *v, const IrScan *s) {
       !reduction_ok(v, s->op, &s->src))
     return;
   if (s->op != OP_SUM && s->op != OP_RMAX)
-    verify_error(v, E0658, "a scan is a running sum or maximum, not `%s`", op_info(s->op)->name);
+    ir_verify_error(v, E0658, "a scan is a running sum or maximum, not `%s`", op_info(s->op)->name);
   check_tile_operand(v, &s->src);
   check_tile_operand(v, &s->dst);
   check_same_shape(v, &s->dst, &s->src);
   if (s->axis < 0 || s->axis >= ir_region_rank(&s->src))
-    verify_error(v, E0658, "the scan's axis %d is none of its source's", s->axis);
+    ir_verify_error(v, E0658, "the scan's axis %d is none of its source's", s->axis);
   DType t = op_reduce_type(s->op, s->src.buf->dtype);
   if (s->dst.buf->dtype != t)
-    verify_error(v, E0653, "the scan of %s gives %s, not %s", dtype_name(s->src.buf->dtype),
-                 dtype_name(t), dtype_name(s->dst.buf->dtype));
+    ir_verify_error(v, E0653, "the scan of %s gives %s, not %s", dtype_name(s->src.buf->dtype),
+                    dtype_name(t), dtype_name(s->dst.buf->dtype));
 }
 
 /* ---------------------------------------------------------------- products */
@@ -283,9 +285,10 @@ static bool is_f8(DType t) {
 static void check_dot_types(Verify *v, const IrDot *d) {
   DType a = d->a.buf->dtype, b = d->b.buf->dtype, c = d->c.buf->dtype;
   if (a != b && !(is_f8(a) && is_f8(b)))
-    verify_error(v, E0658, "the operands of a product are %s and %s", dtype_name(a), dtype_name(b));
+    ir_verify_error(v, E0658, "the operands of a product are %s and %s", dtype_name(a),
+                    dtype_name(b));
   else if (a == DT_BOOL || dtype_is_float(a) != dtype_is_float(c) || c == DT_BOOL)
-    verify_error(v, E0658, "a product of %s does not go into %s", dtype_name(a), dtype_name(c));
+    ir_verify_error(v, E0658, "a product of %s does not go into %s", dtype_name(a), dtype_name(c));
 }
 
 static void check_dot(Verify *v, const IrDot *d) {
@@ -296,22 +299,22 @@ static void check_dot(Verify *v, const IrDot *d) {
   check_tile_operand(v, &d->b);
   check_tile_operand(v, &d->c);
   if (ir_region_rank(&d->a) != 2 || ir_region_rank(&d->b) != 2 || ir_region_rank(&d->c) != 2) {
-    verify_error(v, E0655, "the three tiles of a product have two axes each");
+    ir_verify_error(v, E0655, "the three tiles of a product have two axes each");
     return;
   }
   int64_t m = ir_region_extent(&d->a, 0), ka = ir_region_extent(&d->a, 1);
   int64_t kb = ir_region_extent(&d->b, 0), n = ir_region_extent(&d->b, 1);
   if (ka != kb)
-    verify_error(v, E0655, "the inner extents of a product differ: %" PRId64 " and %" PRId64, ka,
-                 kb);
+    ir_verify_error(v, E0655, "the inner extents of a product differ: %" PRId64 " and %" PRId64, ka,
+                    kb);
   if (ir_region_extent(&d->c, 0) != m || ir_region_extent(&d->c, 1) != n)
-    verify_error(v, E0655,
-                 "the product is %" PRId64 " by %" PRId64 ", but its target is %" PRId64
-                 " by %" PRId64,
-                 m, n, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1));
+    ir_verify_error(v, E0655,
+                    "the product is %" PRId64 " by %" PRId64 ", but its target is %" PRId64
+                    " by %" PRId64,
+                    m, n, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1));
   check_dot_types(v, d);
   if (d->async && v->k->level != IR_SCHEDULED)
-    verify_error(v, E0651, "a product is asynchronous at scheduled level only");
+    ir_verify_error(v, E0651, "a product is asynchronous at scheduled level only");
 }
 
 /* ---------------------------------------------------------------- atomics and reports */
@@ -329,28 +332,28 @@ static bool atomic_takes(OpCode op, DType t) {
 
 static void check_atomic_element(Verify *v, const IrAtomic *a) {
   const IrBuffer *b = a->at.buf;
-  verify_access(v, &a->at, true);
+  ir_verify_access(v, &a->at, true);
   if (!b)
     return;
-  verify_typed(v, a->value, b->dtype, "the atomic's value");
+  ir_verify_typed(v, a->value, b->dtype, "the atomic's value");
   if ((a->expected != NULL) != (a->op == OP_ATOMIC_CAS))
-    verify_error(v, E0659, "`atomic_cas`, and only it, has an expected value");
+    ir_verify_error(v, E0659, "`atomic_cas`, and only it, has an expected value");
   else if (a->expected)
-    verify_typed(v, a->expected, b->dtype, "the expected value");
+    ir_verify_typed(v, a->expected, b->dtype, "the expected value");
   if (!a->old)
     return;
   if (a->old->type != b->dtype || a->old->kind != IRV_LET)
-    verify_error(v, E0653, "the old value of `%s` is %s", b->name, dtype_name(b->dtype));
-  verify_define(v, a->old);
+    ir_verify_error(v, E0653, "the old value of `%s` is %s", b->name, dtype_name(b->dtype));
+  ir_verify_define(v, a->old);
 }
 
 static void check_atomic(Verify *v, const IrAtomic *a) {
   if (a->op >= OP_COUNT || op_info(a->op)->cls != OPC_ATOMIC) {
-    verify_error(v, E0659, "an atomic without an operation");
+    ir_verify_error(v, E0659, "an atomic without an operation");
     return;
   }
   if (a->region && v->k->level == IR_THREAD) {
-    verify_error(v, E0651, "an atomic of a region does not exist at thread level");
+    ir_verify_error(v, E0651, "an atomic of a region does not exist at thread level");
     return;
   }
   if (a->region && check_region(v, &a->dst, true) && check_region(v, &a->src, false))
@@ -361,23 +364,24 @@ static void check_atomic(Verify *v, const IrAtomic *a) {
   if (!b)
     return;
   if (b->space != IRS_GLOBAL && b->space != IRS_SHARED)
-    verify_error(v, E0659, "an atomic is on a global tensor or shared tile, not on `%s`", b->name);
+    ir_verify_error(v, E0659, "an atomic is on a global tensor or shared tile, not on `%s`",
+                    b->name);
   if (!atomic_takes(a->op, b->dtype))
-    verify_error(v, E0659, "`%s` does not exist for elements of %s", op_info(a->op)->name,
-                 dtype_name(b->dtype));
+    ir_verify_error(v, E0659, "`%s` does not exist for elements of %s", op_info(a->op)->name,
+                    dtype_name(b->dtype));
 }
 
 static void check_report(Verify *v, const IrReport *r) {
   if (r->kind == IRP_ASSERT)
-    verify_typed(v, r->cond, DT_BOOL, "the assertion");
+    ir_verify_typed(v, r->cond, DT_BOOL, "the assertion");
   for (int i = 0; i < r->nparts; i++) {
     const IrReportPart *p = &r->part[i];
     if (p->value)
-      verify_expr(v, p->value, "a printed value");
+      ir_verify_expr(v, p->value, "a printed value");
     if (p->region)
       check_region(v, p->region, false);
     if (p->region && v->map)
-      verify_error(v, E0657, "a parallel iteration prints elements, not tiles");
+      ir_verify_error(v, E0657, "a parallel iteration prints elements, not tiles");
   }
 }
 
@@ -386,25 +390,26 @@ static void check_report(Verify *v, const IrReport *r) {
 static void check_channel(Verify *v, const IrChannel *c) {
   if (!c || c->id >= v->k->channels.n || v->k->channels.v[c->id] != c ||
       v->channel[c->id] != DEF_NONE) {
-    verify_error(v, E0669, "a channel is declared twice, or belongs to another kernel");
+    ir_verify_error(v, E0669, "a channel is declared twice, or belongs to another kernel");
     return;
   }
   v->channel[c->id] = DEF_SCOPE;
   if (c->stages < 1 || c->producers < 0 || c->consumers < 0)
-    verify_error(v, E0669, "channel `%s` has %d stages, %d producers, %d consumers", c->name,
-                 c->stages, c->producers, c->consumers);
+    ir_verify_error(v, E0669, "channel `%s` has %d stages, %d producers, %d consumers", c->name,
+                    c->stages, c->producers, c->consumers);
   for (int i = 0; i < c->ntiles; i++)
-    if (verify_buffer(v, c->tile[i]) && c->tile[i]->space != IRS_SHARED)
-      verify_error(v, E0669, "`%s` of channel `%s` is no shared tile", c->tile[i]->name, c->name);
+    if (ir_verify_buffer(v, c->tile[i]) && c->tile[i]->space != IRS_SHARED)
+      ir_verify_error(v, E0669, "`%s` of channel `%s` is no shared tile", c->tile[i]->name,
+                      c->name);
 }
 
 static void check_channel_op(Verify *v, const IrChannelOp *o) {
   const IrChannel *c = o->channel;
   if (!c || c->id >= v->k->channels.n || v->channel[c->id] != DEF_SCOPE)
-    verify_error(v, E0669, "the channel is not declared before this statement");
+    ir_verify_error(v, E0669, "the channel is not declared before this statement");
   else if (o->behind < 0 || o->behind >= c->stages)
-    verify_error(v, E0669, "channel `%s` has %d stages: none is %d waits behind", c->name,
-                 c->stages, o->behind);
+    ir_verify_error(v, E0669, "channel `%s` has %d stages: none is %d waits behind", c->name,
+                    c->stages, o->behind);
 }
 
 static void check_scheduled(Verify *v, const IrStmt *s) {
@@ -421,7 +426,7 @@ static void check_scheduled(Verify *v, const IrStmt *s) {
   case IRK_DOT_WAIT:
   case IRK_STORE_WAIT:
     if (s->as.wait < 0)
-      verify_error(v, E0669, "a wait for %d pending operations", s->as.wait);
+      ir_verify_error(v, E0669, "a wait for %d pending operations", s->as.wait);
     break;
   case IRK_RELAYOUT:
     if (check_region(v, &s->as.relayout.src, false) && check_region(v, &s->as.relayout.dst, true))
@@ -430,14 +435,15 @@ static void check_scheduled(Verify *v, const IrStmt *s) {
   case IRK_SYNC:
     if (s->as.sync.warps < 0 || s->as.sync.first_warp < 0 ||
         (v->block_warps && s->as.sync.first_warp + s->as.sync.warps > v->block_warps))
-      verify_error(v, E0668, "a barrier of warps %d:+%d", s->as.sync.first_warp, s->as.sync.warps);
+      ir_verify_error(v, E0668, "a barrier of warps %d:+%d", s->as.sync.first_warp,
+                      s->as.sync.warps);
     break;
   default:
-    verify_op(v, &s->as.op);
+    ir_verify_op(v, &s->as.op);
   }
 }
 
-bool verify_tile(Verify *v, IrStmt *s) {
+bool ir_verify_tile(Verify *v, IrStmt *s) {
   switch (s->kind) {
   case IRK_LOAD:
     check_load(v, s);
@@ -452,7 +458,7 @@ bool verify_tile(Verify *v, IrStmt *s) {
     check_report(v, &s->as.report);
     break;
   case IRK_ALLOC:
-    verify_alloc(v, s->as.alloc);
+    ir_verify_alloc(v, s->as.alloc);
     break;
   case IRK_COPY:
     check_copy(v, &s->as.copy);

@@ -27,7 +27,7 @@ static IrKernel *relabel(Arena *a, const IrKernel *k, const Target *t, DiagSink 
 
 static const Pass to_scheduled[] = {{"relabel", relabel}};
 /* The simplest lowering needs nothing that a schedule decides, and starts from either level. */
-static const Pass to_threads[] = {{"simple", lower_simple}};
+static const Pass to_threads[] = {{"simple", low_simple}};
 
 static bool verified(IrKernel *k, const Pass *p, DiagSink *sink) {
   size_t before = sink->n;

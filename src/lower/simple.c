@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-void simple_fail(Simple *s, DiagCode code, const char *fmt, ...) {
+void low_fail(Simple *s, DiagCode code, const char *fmt, ...) {
   Str text = str_new(s->sink->arena);
   va_list ap;
   va_start(ap, fmt);
@@ -23,18 +23,18 @@ void simple_fail(Simple *s, DiagCode code, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- building */
 
-IrStmt *emit(Simple *s, IrKind kind) {
+IrStmt *low_emit(Simple *s, IrKind kind) {
   return ir_add(s->k, s->out, kind, s->at);
 }
 
 static IrVar *define(Simple *s, IrVarKind kind, const char *name, IrExpr *value) {
-  IrStmt *st = emit(s, IRK_LET);
+  IrStmt *st = low_emit(s, IRK_LET);
   st->as.let.var = ir_var(s->k, kind, name, value->type);
   st->as.let.value = value;
   return st->as.let.var;
 }
 
-IrVar *emit_let(Simple *s, const char *name, IrExpr *value) {
+IrVar *low_emit_let(Simple *s, const char *name, IrExpr *value) {
   IrVar *v = define(s, IRV_LET, name, value);
   int64_t lo, hi;
   if (ir_range(value, &lo, &hi)) {
@@ -44,47 +44,47 @@ IrVar *emit_let(Simple *s, const char *name, IrExpr *value) {
   return v;
 }
 
-IrVar *emit_var(Simple *s, const char *name, IrExpr *value) {
+IrVar *low_emit_var(Simple *s, const char *name, IrExpr *value) {
   return define(s, IRV_MUT, name, value);
 }
 
-void emit_set(Simple *s, IrVar *var, IrExpr *value) {
-  IrStmt *st = emit(s, IRK_SET);
+void low_emit_set(Simple *s, IrVar *var, IrExpr *value) {
+  IrStmt *st = low_emit(s, IRK_SET);
   st->as.let.var = var;
   st->as.let.value = value;
 }
 
 static void load_to(Simple *s, IrVar *var, IrAccess a) {
-  IrStmt *st = emit(s, IRK_LOAD);
+  IrStmt *st = low_emit(s, IRK_LOAD);
   a.check = false;
   st->as.access.var = var;
   st->as.access.at = a;
 }
 
-IrVar *emit_load(Simple *s, const char *name, IrAccess a) {
+IrVar *low_emit_load(Simple *s, const char *name, IrAccess a) {
   IrVar *v = ir_var(s->k, IRV_LET, name, a.buf->dtype);
   load_to(s, v, a);
   return v;
 }
 
-void emit_store(Simple *s, IrAccess a, IrExpr *value) {
-  IrStmt *st = emit(s, IRK_STORE);
+void low_emit_store(Simple *s, IrAccess a, IrExpr *value) {
+  IrStmt *st = low_emit(s, IRK_STORE);
   a.check = false;
   st->as.access.at = a;
   st->as.access.value = value;
 }
 
-void emit_op(Simple *s, OpCode op) {
-  emit(s, IRK_OP)->as.op = (IrOp){op, NULL, 0};
+void low_emit_op(Simple *s, OpCode op) {
+  low_emit(s, IRK_OP)->as.op = (IrOp){op, NULL, 0};
 }
 
-IrStmt *emit_if(Simple *s, IrExpr *cond) {
-  IrStmt *st = emit(s, IRK_IF);
+IrStmt *low_emit_if(Simple *s, IrExpr *cond) {
+  IrStmt *st = low_emit(s, IRK_IF);
   st->as.if_.cond = cond;
   return st;
 }
 
-IrBlock *enter(Simple *s, IrBlock *into) {
+IrBlock *low_enter(Simple *s, IrBlock *into) {
   IrBlock *before = s->out;
   s->out = into;
   return before;
@@ -99,8 +99,9 @@ static void index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrEx
   v->hi = d > a ? d - 1 : a;
 }
 
-IrVar *emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step, IrStmt **loop) {
-  IrStmt *st = emit(s, IRK_FOR);
+IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
+                    IrStmt **loop) {
+  IrStmt *st = low_emit(s, IRK_FOR);
   IrVar *v = ir_var(s->k, IRV_INDEX, name, lo->type);
   st->as.loop = (IrFor){.index = v, .lo = lo, .hi = hi, .step = step};
   index_range(v, lo, hi, step);
@@ -126,38 +127,38 @@ static IrBuffer *once_tile(Simple *s, DType t) {
   return s->once[t] = b;
 }
 
-void broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx) {
+void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx) {
   IrBuffer *b = once_tile(s, var->type);
   IrExpr *zero = ir_int_of(s->k, DT_I32, 0);
-  note_buffer(s, b, IR_WRITES);
-  fence(s);
-  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  low_note_buffer(s, b, IR_WRITES);
+  low_fence(s);
+  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
   IrExpr *value = then(s, ctx);
-  emit_store(s, access_at(s, b, &zero), value);
-  enter(s, before);
-  note_buffer(s, b, IR_READS);
-  fence(s);
-  load_to(s, var, access_at(s, b, &zero));
+  low_emit_store(s, low_access_at(s, b, &zero), value);
+  low_enter(s, before);
+  low_note_buffer(s, b, IR_READS);
+  low_fence(s);
+  load_to(s, var, low_access_at(s, b, &zero));
 }
 
 /* ---------------------------------------------------------------- element accesses */
 
 /* Loads into var; where an index is outside, var becomes a `var` that stays zero. */
 static void load_checked(Simple *s, IrVar *var, const IrAccess *a) {
-  IrExpr *bad = check_access(s, a);
-  IrAccess at = access_at(s, a->buf, a->index);
+  IrExpr *bad = low_check_access(s, a);
+  IrAccess at = low_access_at(s, a->buf, a->index);
   if (!bad) {
     load_to(s, var, at);
     return;
   }
   Scalar zero = {.type = DT_I64};
   var->kind = IRV_MUT;
-  IrStmt *let = emit(s, IRK_LET);
+  IrStmt *let = low_emit(s, IRK_LET);
   let->as.let.var = var;
   let->as.let.value = ir_const(s->k, scalar_convert(zero, var->type));
-  IrBlock *before = enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
-  emit_set(s, var, ir_ref(s->k, emit_load(s, "element", at)));
-  enter(s, before);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  low_emit_set(s, var, ir_ref(s->k, low_emit_load(s, "element", at)));
+  low_enter(s, before);
 }
 
 static IrExpr *load_once(Simple *s, void *ctx) {
@@ -165,7 +166,7 @@ static IrExpr *load_once(Simple *s, void *ctx) {
   IrVar *v = ir_var(s->k, IRV_LET, "element", st->as.access.var->type);
   load_checked(s, v, &st->as.access.at);
   if (s->k->cooperative)
-    emit_op(s, OP_MEMBAR); /* what the other block wrote before this element is seen after it */
+    low_emit_op(s, OP_MEMBAR); /* what the other block wrote before this element is seen after it */
   return ir_ref(s->k, v);
 }
 
@@ -175,27 +176,27 @@ static bool steady(const IrBuffer *b) {
 }
 
 static void lower_load(Simple *s, IrStmt *st) {
-  note_buffer(s, st->as.access.at.buf, IR_READS);
+  low_note_buffer(s, st->as.access.at.buf, IR_READS);
   if (s->in_map) {
     load_checked(s, st->as.access.var, &st->as.access.at);
     return;
   }
   if (!steady(st->as.access.at.buf)) {
-    broadcast(s, st->as.access.var, load_once, st);
+    low_broadcast(s, st->as.access.var, load_once, st);
     return;
   }
-  fence(s);
+  low_fence(s);
   load_checked(s, st->as.access.var, &st->as.access.at);
 }
 
 static void store_checked(Simple *s, const IrStmt *st) {
-  IrExpr *bad = check_access(s, &st->as.access.at);
-  IrAccess at = access_at(s, st->as.access.at.buf, st->as.access.at.index);
+  IrExpr *bad = low_check_access(s, &st->as.access.at);
+  IrAccess at = low_access_at(s, st->as.access.at.buf, st->as.access.at.index);
   IrBlock *before = s->out;
   if (bad)
-    enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
-  emit_store(s, at, st->as.access.value);
-  enter(s, before);
+    low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  low_emit_store(s, at, st->as.access.value);
+  low_enter(s, before);
 }
 
 static void lower_store(Simple *s, IrStmt *st) {
@@ -203,11 +204,11 @@ static void lower_store(Simple *s, IrStmt *st) {
     store_checked(s, st);
     return;
   }
-  note_buffer(s, st->as.access.at.buf, IR_WRITES);
-  fence(s);
-  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  low_note_buffer(s, st->as.access.at.buf, IR_WRITES);
+  low_fence(s);
+  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
   store_checked(s, st);
-  enter(s, before);
+  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- atomics */
@@ -217,18 +218,18 @@ static void lower_store(Simple *s, IrStmt *st) {
 static void atomic_fenced(Simple *s, const IrAtomic *a, IrVar *old) {
   bool global = a->at.buf->space == IRS_GLOBAL;
   if (global)
-    emit_op(s, OP_MEMBAR);
-  IrStmt *st = emit(s, IRK_ATOMIC);
+    low_emit_op(s, OP_MEMBAR);
+  IrStmt *st = low_emit(s, IRK_ATOMIC);
   st->as.atomic = *a;
   st->as.atomic.old = old;
-  st->as.atomic.at = access_at(s, a->at.buf, a->at.index);
+  st->as.atomic.at = low_access_at(s, a->at.buf, a->at.index);
   if (global)
-    emit_op(s, OP_MEMBAR);
+    low_emit_op(s, OP_MEMBAR);
 }
 
 /* Where an index is outside, nothing happens and the old value reads as zero. */
 static void atomic_checked(Simple *s, const IrAtomic *a, IrVar *old) {
-  IrExpr *bad = check_access(s, &a->at);
+  IrExpr *bad = low_check_access(s, &a->at);
   if (!bad) {
     atomic_fenced(s, a, old);
     return;
@@ -236,16 +237,16 @@ static void atomic_checked(Simple *s, const IrAtomic *a, IrVar *old) {
   Scalar zero = {.type = DT_I64};
   if (old) {
     old->kind = IRV_MUT;
-    IrStmt *let = emit(s, IRK_LET);
+    IrStmt *let = low_emit(s, IRK_LET);
     let->as.let.var = old;
     let->as.let.value = ir_const(s->k, scalar_convert(zero, old->type));
   }
-  IrBlock *before = enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
   IrVar *inner = old ? ir_var(s->k, IRV_LET, "element", old->type) : NULL;
   atomic_fenced(s, a, inner);
   if (old)
-    emit_set(s, old, ir_ref(s->k, inner));
-  enter(s, before);
+    low_emit_set(s, old, ir_ref(s->k, inner));
+  low_enter(s, before);
 }
 
 static IrExpr *atomic_once(Simple *s, void *ctx) {
@@ -261,16 +262,16 @@ static void lower_atomic(Simple *s, IrStmt *st) {
     atomic_checked(s, a, a->old);
     return;
   }
-  flush(s); /* everything that the block did is done before it */
-  note_buffer(s, a->at.buf, IR_READS | IR_WRITES);
+  low_flush(s); /* everything that the block did is done before it */
+  low_note_buffer(s, a->at.buf, IR_READS | IR_WRITES);
   if (a->old) {
-    broadcast(s, a->old, atomic_once, a);
+    low_broadcast(s, a->old, atomic_once, a);
     return;
   }
-  fence(s);
-  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
+  low_fence(s);
+  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
   atomic_checked(s, a, NULL);
-  enter(s, before);
+  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- control */
@@ -279,9 +280,9 @@ static void lower_block(Simple *s, const IrBlock *in, IrBlock *out);
 
 /* `return` while the block's threads still have other blocks to run: leave loop after loop. */
 static void leave_loop(Simple *s) {
-  IrBlock *before = enter(s, &emit_if(s, ir_ref(s->k, s->left))->as.if_.then);
-  emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
-  enter(s, before);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_ref(s->k, s->left))->as.if_.then);
+  low_emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
+  low_enter(s, before);
 }
 
 static bool finds_return(IrStmt *st, void *ctx) {
@@ -304,13 +305,13 @@ static void after_loop(Simple *s, IrStmt *st) {
 
 static void lower_jump(Simple *s, const IrStmt *st) {
   if (!s->in_map)
-    flush(s);
+    low_flush(s);
   if (st->kind == IRK_RETURN && s->left) {
-    emit_set(s, s->left, ir_bool(s->k, true));
-    emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
+    low_emit_set(s, s->left, ir_bool(s->k, true));
+    low_emit(s, s->loops ? IRK_BREAK : IRK_CONTINUE);
     return;
   }
-  emit(s, st->kind);
+  low_emit(s, st->kind);
 }
 
 /* The iterations of a persistent loop that fall to this block: every blocks-th from its own on. */
@@ -327,10 +328,10 @@ static void check_step(Simple *s, const IrFor *f) {
   if (ir_is_const(f->step, &c) && c != 0)
     return;
   IrExpr *zero = ir_int_of(s->k, f->step->type, 0), *bad = ir_op2(s->k, OP_EQ, f->step, zero);
-  emit_fault(s, bad, "the loop's step is zero", zero, zero);
-  IrBlock *before = enter(s, &emit_if(s, bad)->as.if_.then);
-  emit(s, IRK_RETURN);
-  enter(s, before);
+  low_emit_fault(s, bad, "the loop's step is zero", zero, zero);
+  IrBlock *before = low_enter(s, &low_emit_if(s, bad)->as.if_.then);
+  low_emit(s, IRK_RETURN);
+  low_enter(s, before);
 }
 
 static void lower_for(Simple *s, IrStmt *st) {
@@ -342,7 +343,7 @@ static void lower_for(Simple *s, IrStmt *st) {
   if (!(f.loop == IRF_UNROLL && s->in_map))
     f.loop = IRF_SERIAL;
   f.stages = f.loop == IRF_UNROLL ? f.stages : 0;
-  IrStmt *out = emit(s, IRK_FOR);
+  IrStmt *out = low_emit(s, IRK_FOR);
   out->as.loop = f;
   out->as.loop.body = (IrBlock){0};
   size_t n = s->held.n;
@@ -357,8 +358,8 @@ static void lower_for(Simple *s, IrStmt *st) {
 
 static void lower_while(Simple *s, IrStmt *st) {
   if (!s->in_map)
-    flush(s);
-  IrStmt *out = emit(s, IRK_WHILE);
+    low_flush(s);
+  IrStmt *out = low_emit(s, IRK_WHILE);
   out->as.while_.cond = st->as.while_.cond;
   s->loops++;
   lower_block(s, &st->as.while_.cond_block, &out->as.while_.cond_block);
@@ -371,7 +372,7 @@ static void lower_while(Simple *s, IrStmt *st) {
 static void lower_if(Simple *s, IrStmt *st) {
   size_t n = s->held.n;
   uint8_t *before = arena_copy(s->arena, s->held.v, n);
-  IrStmt *out = emit(s, IRK_IF);
+  IrStmt *out = low_emit(s, IRK_IF);
   out->as.if_.cond = st->as.if_.cond;
   lower_block(s, &st->as.if_.then, &out->as.if_.then);
   uint8_t *after = arena_copy(s->arena, s->held.v, s->held.n);
@@ -388,24 +389,24 @@ static void lower_if(Simple *s, IrStmt *st) {
 static void lower_report(Simple *s, IrStmt *st) {
   for (int i = 0; i < st->as.report.nparts; i++)
     if (st->as.report.part[i].region) {
-      simple_fail(s, E0712, "a tile printed inside a kernel is shown on the CPU only so far");
+      low_fail(s, E0712, "a tile printed inside a kernel is shown on the CPU only so far");
       return;
     }
   if (st->as.report.kind == IRP_ASSERT || s->in_map) {
-    emit(s, IRK_REPORT)->as.report = st->as.report;
+    low_emit(s, IRK_REPORT)->as.report = st->as.report;
     return;
   }
-  IrBlock *before = enter(s, &emit_if(s, is_first(s))->as.if_.then);
-  emit(s, IRK_REPORT)->as.report = st->as.report;
-  enter(s, before);
+  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
+  low_emit(s, IRK_REPORT)->as.report = st->as.report;
+  low_enter(s, before);
 }
 
 static void lower_alloc(Simple *s, const IrStmt *st) {
   IrBuffer *b = st->as.alloc;
   b->layout = NULL; /* a statement about speed; row-major serves */
   b->unchecked |= s->k->unchecked;
-  if (!place_of(s, b)->spilled)
-    emit(s, IRK_ALLOC)->as.alloc = b;
+  if (!low_place_of(s, b)->spilled)
+    low_emit(s, IRK_ALLOC)->as.alloc = b;
 }
 
 static void lower_stmt(Simple *s, IrStmt *st) {
@@ -413,7 +414,7 @@ static void lower_stmt(Simple *s, IrStmt *st) {
   switch (st->kind) {
   case IRK_LET:
   case IRK_SET:
-    emit(s, st->kind)->as.let = st->as.let;
+    low_emit(s, st->kind)->as.let = st->as.let;
     break;
   case IRK_FOR:
     lower_for(s, st);
@@ -437,7 +438,7 @@ static void lower_stmt(Simple *s, IrStmt *st) {
     break;
   case IRK_ATOMIC:
     if (st->as.atomic.region)
-      lower_tile(s, st);
+      low_tile(s, st);
     else
       lower_atomic(s, st);
     break;
@@ -448,10 +449,10 @@ static void lower_stmt(Simple *s, IrStmt *st) {
     lower_alloc(s, st);
     break;
   case IRK_MAP:
-    lower_map(s, st);
+    low_map(s, st);
     break;
   default:
-    lower_tile(s, st);
+    low_tile(s, st);
   }
 }
 
@@ -462,7 +463,7 @@ static bool declares_tiles(const IrBlock *b) {
   return false;
 }
 
-void lower_points(Simple *s, const IrBlock *in) {
+void low_points(Simple *s, const IrBlock *in) {
   for (size_t i = 0; i < in->n; i++)
     lower_stmt(s, in->v[i]);
 }
@@ -474,11 +475,11 @@ static bool ends_in_jump(const IrBlock *b) {
 /* A nested block. A loop's body ends with nothing held, so that its next iteration starts so; a
  * block with tiles too, because its neighbours use the same bytes. */
 static void lower_block(Simple *s, const IrBlock *in, IrBlock *out) {
-  IrBlock *before = enter(s, out);
-  lower_points(s, in);
+  IrBlock *before = low_enter(s, out);
+  low_points(s, in);
   if (!s->in_map && !ends_in_jump(in) && (s->loops || declares_tiles(in)))
-    flush(s);
-  enter(s, before);
+    low_flush(s);
+  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -507,11 +508,11 @@ static void number_blocks(Simple *s) {
 static void open_turns(Simple *s, const Grid *g, IrBlock *body) {
   IrKernel *k = s->k;
   IrStmt *loop;
-  IrVar *turn = emit_for(s, "turn", ir_ref(k, s->slot), s->blocks, k->grid[0], &loop);
-  enter(s, &loop->as.loop.body);
+  IrVar *turn = low_emit_for(s, "turn", ir_ref(k, s->slot), s->blocks, k->grid[0], &loop);
+  low_enter(s, &loop->as.loop.body);
   IrExpr *rest = ir_ref(k, turn);
   for (int i = 0; i < g->rank; i++) {
-    IrStmt *let = emit(s, IRK_LET);
+    IrStmt *let = low_emit(s, IRK_LET);
     g->index[i]->kind = IRV_LET;
     let->as.let.var = g->index[i];
     let->as.let.value = i == g->rank - 1 ? rest : ir_op2(k, OP_MOD, rest, g->extent[i]);
@@ -520,17 +521,17 @@ static void open_turns(Simple *s, const Grid *g, IrBlock *body) {
   bool returns = false;
   ir_walk(body, finds_return, &returns);
   if (returns)
-    s->left = emit_var(s, "left", ir_bool(k, false));
+    s->left = low_emit_var(s, "left", ir_bool(k, false));
 }
 
 static void lower_body(Simple *s, const Grid *g, IrBlock *body, IrBlock *out) {
-  enter(s, out);
+  low_enter(s, out);
   s->at = s->k->span;
   if (s->slot)
     open_turns(s, g, body);
-  lower_points(s, body);
+  low_points(s, body);
   if (s->slot)
-    flush(s);
+    low_flush(s);
 }
 
 static void finish(Simple *s, const IrBlock *body) {
@@ -546,7 +547,7 @@ static void finish(Simple *s, const IrBlock *body) {
   ir_name_apart(k);
 }
 
-IrKernel *lower_simple(Arena *a, const IrKernel *from, const Target *t, DiagSink *sink) {
+IrKernel *low_simple(Arena *a, const IrKernel *from, const Target *t, DiagSink *sink) {
   enum { THREADS = 128 };
   IrKernel *k = ir_kernel_clone(a, from);
   Simple s = {.k = k, .target = t, .sink = sink, .arena = a};
@@ -556,10 +557,10 @@ IrKernel *lower_simple(Arena *a, const IrKernel *from, const Target *t, DiagSink
   k->threads = k->threads ? (k->threads + 31) / 32 * 32 : THREADS;
   number_blocks(&s);
   IrBlock body = k->body, out = {0};
-  if (!place_tiles(&s))
+  if (!low_place_tiles(&s))
     return NULL;
-  enter(&s, &s.start);
-  s.tid = emit_let(&s, "t", ir_expr(k, OP_TID, DT_NONE, NULL, 0));
+  low_enter(&s, &s.start);
+  s.tid = low_emit_let(&s, "t", ir_expr(k, OP_TID, DT_NONE, NULL, 0));
   s.tid->lo = 0;
   s.tid->hi = k->threads - 1;
   lower_body(&s, &g, &body, &out);

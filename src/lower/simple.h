@@ -33,7 +33,7 @@ typedef struct Simple {
   Span at;                  /* of the program's statement that they come from */
   IrVar *tid;               /* i32, index of the thread */
   VEC(Place) place;         /* by buffer id */
-  VEC(uint8_t) held;        /* by buffer id: reads and writes since the last barrier */
+  VEC(uint8_t) held;        /* by buffer id: reads and writes since the last low_barrier */
   VEC(uint8_t) now;         /* by buffer id: what the statement being built does */
   IrBuffer *once[DT_COUNT]; /* one-element tiles through which one thread tells the others */
   IrBlock start;            /* what stands before everything: their declarations */
@@ -46,44 +46,45 @@ typedef struct Simple {
 } Simple;
 
 /* simple.c: statements. */
-IrStmt *emit(Simple *s, IrKind kind);
-IrVar *emit_let(Simple *s, const char *name, IrExpr *value); /* let name = value */
-IrVar *emit_var(Simple *s, const char *name, IrExpr *value); /* var name = value */
-void emit_set(Simple *s, IrVar *var, IrExpr *value);
-IrVar *emit_load(Simple *s, const char *name, IrAccess a);
-void emit_store(Simple *s, IrAccess a, IrExpr *value);
-void emit_op(Simple *s, OpCode op);       /* without operands */
-IrStmt *emit_if(Simple *s, IrExpr *cond); /* an empty one */
-IrVar *emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step, IrStmt **loop);
-IrBlock *enter(Simple *s, IrBlock *into); /* returns what was before */
-void simple_fail(Simple *s, DiagCode code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+IrStmt *low_emit(Simple *s, IrKind kind);
+IrVar *low_emit_let(Simple *s, const char *name, IrExpr *value); /* let name = value */
+IrVar *low_emit_var(Simple *s, const char *name, IrExpr *value); /* var name = value */
+void low_emit_set(Simple *s, IrVar *var, IrExpr *value);
+IrVar *low_emit_load(Simple *s, const char *name, IrAccess a);
+void low_emit_store(Simple *s, IrAccess a, IrExpr *value);
+void low_emit_op(Simple *s, OpCode op);       /* without operands */
+IrStmt *low_emit_if(Simple *s, IrExpr *cond); /* an empty one */
+IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
+                    IrStmt **loop);
+IrBlock *low_enter(Simple *s, IrBlock *into); /* returns what was before */
+void low_fail(Simple *s, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The statements of a parallel loop's or whole-tile expression's body. */
-void lower_points(Simple *s, const IrBlock *in);
+void low_points(Simple *s, const IrBlock *in);
 /* Thread 0 does `then`; the value it returns goes to all threads, which define var with it. What
  * the caller has noted belongs to it. */
-void broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx);
+void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx);
 
 /* simple_place.c: places and barriers. */
-bool place_tiles(Simple *s);
-Place *place_of(Simple *s, const IrBuffer *b);
-void note_buffer(Simple *s, const IrBuffer *b,
-                 unsigned how); /* the statement being built uses it */
-void fence(Simple *s); /* a barrier where what was noted conflicts with what is held; holds it */
-void flush(Simple *s); /* a barrier if anything is held */
-void barrier(Simple *s);
-IrAccess access_at(Simple *s, IrBuffer *b,
-                   IrExpr *const *index); /* of the program's tile or tensor */
+bool low_place_tiles(Simple *s);
+Place *low_place_of(Simple *s, const IrBuffer *b);
+void low_note_buffer(Simple *s, const IrBuffer *b,
+                     unsigned how); /* the statement being built uses it */
+void low_fence(
+    Simple *s); /* a low_barrier where what was noted conflicts with what is held; holds it */
+void low_flush(Simple *s); /* a low_barrier if anything is held */
+void low_barrier(Simple *s);
+IrAccess low_access_at(Simple *s, IrBuffer *b,
+                       IrExpr *const *index); /* of the program's tile or tensor */
 /* FAULTs for the axes that the indices may leave; NULL where they cannot, else whether they do. */
-IrExpr *check_access(Simple *s, const IrAccess *a);
-IrExpr *extent_of(Simple *s, const IrBuffer *b, int axis); /* i64, of the program's tile */
-IrExpr *emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y);
+IrExpr *low_check_access(Simple *s, const IrAccess *a);
+IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis); /* i64, of the program's tile */
+IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y);
 
 /* simple_tile.c: tile operations. */
-void lower_tile(Simple *s, IrStmt *st);
-void lower_map(Simple *s, IrStmt *st);
+void low_tile(Simple *s, IrStmt *st);
+void low_map(Simple *s, IrStmt *st);
 
 /* passes.c */
-IrKernel *lower_simple(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
+IrKernel *low_simple(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
 
 #endif

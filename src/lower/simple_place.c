@@ -2,8 +2,8 @@
  *
  * In: a tile-level kernel that is being lowered. Out: offsets in shared memory by scope (tiles of
  * separate scopes share bytes); slabs of global scratch for the largest tiles where shared memory
- * has no room. Always holds: a block that declares tiles ends with a barrier, so that tiles which
- * share bytes never meet. Tests: tests/unit/check_lower.c.
+ * has no room. Always holds: a block that declares tiles ends with a low_barrier, so that tiles
+ * which share bytes never meet. Tests: tests/unit/check_lower.c.
  */
 #include "simple.h"
 
@@ -15,7 +15,7 @@ static int64_t aligned(int64_t n) {
   return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-Place *place_of(Simple *s, const IrBuffer *b) {
+Place *low_place_of(Simple *s, const IrBuffer *b) {
   while (s->place.n <= b->id)
     VEC_PUSH(s->arena, &s->place, (Place){0});
   return &s->place.v[b->id];
@@ -24,7 +24,7 @@ Place *place_of(Simple *s, const IrBuffer *b) {
 /* ---------------------------------------------------------------- planning */
 
 static void note_tile(Simple *s, const IrBuffer *b) {
-  Place *p = place_of(s, b);
+  Place *p = low_place_of(s, b);
   int64_t n = 1;
   p->tile = true;
   p->rank = b->rank;
@@ -49,7 +49,7 @@ static int64_t plan_block(Simple *s, IrBlock *b, int64_t top) {
     IrStmt *st = b->v[i];
     IrBlock *inner;
     if (st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL) {
-      const Place *p = place_of(s, st->as.alloc);
+      const Place *p = low_place_of(s, st->as.alloc);
       st->as.alloc->offset = top;
       top += p->spilled ? 0 : aligned(p->bytes);
     }
@@ -90,7 +90,7 @@ static bool no_room(Simple *s, const char *why) {
 
 /* A tile moves to scratch: one slab for each slot, row-major. */
 static void spill(Simple *s, IrBuffer *b, IrExpr *slots) {
-  const Place *p = place_of(s, b);
+  const Place *p = low_place_of(s, b);
   IrParam param = {.buf = b};
   b->space = IRS_GLOBAL;
   b->role = IRR_SCRATCH;
@@ -128,7 +128,7 @@ static void spill_all(Simple *s) {
   s->slot = k->grid_index[0] = ir_var(k, IRV_GRID, "slot", DT_I64);
 }
 
-bool place_tiles(Simple *s) {
+bool low_place_tiles(Simple *s) {
   int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
@@ -155,34 +155,34 @@ static void grow(Simple *s, uint32_t id) {
   }
 }
 
-void note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
+void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
   if (b->space == IRS_LOCAL || b->space == IRS_REG)
     return;
   grow(s, b->id);
   s->now.v[b->id] |= (uint8_t)how;
 }
 
-void barrier(Simple *s) {
-  emit_op(s, OP_SYNCTHREADS);
+void low_barrier(Simple *s) {
+  low_emit_op(s, OP_SYNCTHREADS);
   for (size_t i = 0; i < s->held.n; i++)
     s->held.v[i] = 0;
 }
 
-void flush(Simple *s) {
+void low_flush(Simple *s) {
   for (size_t i = 0; i < s->held.n; i++)
     if (s->held.v[i]) {
-      barrier(s);
+      low_barrier(s);
       return;
     }
 }
 
-void fence(Simple *s) {
+void low_fence(Simple *s) {
   bool conflict = false;
   for (size_t i = 0; i < s->now.n; i++)
     conflict |=
         (s->held.v[i] & IR_WRITES && s->now.v[i]) || (s->held.v[i] && s->now.v[i] & IR_WRITES);
   if (conflict)
-    barrier(s);
+    low_barrier(s);
   for (size_t i = 0; i < s->now.n; i++) {
     s->held.v[i] |= s->now.v[i];
     s->now.v[i] = 0;
@@ -191,18 +191,18 @@ void fence(Simple *s) {
 
 /* ---------------------------------------------------------------- accesses */
 
-IrExpr *extent_of(Simple *s, const IrBuffer *b, int axis) {
-  const Place *p = place_of(s, b);
+IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
+  const Place *p = low_place_of(s, b);
   return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
 }
 
 static int rank_of(Simple *s, const IrBuffer *b) {
-  const Place *p = place_of(s, b);
+  const Place *p = low_place_of(s, b);
   return p->tile ? p->rank : b->rank;
 }
 
-IrAccess access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
-  const Place *p = place_of(s, b);
+IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
+  const Place *p = low_place_of(s, b);
   IrAccess a = {.buf = b};
   if (!p->spilled) {
     for (int i = 0; i < b->rank; i++)
@@ -218,9 +218,9 @@ IrAccess access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   return a;
 }
 
-IrExpr *emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y) {
+IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y) {
   IrKernel *k = s->k;
-  IrStmt *st = emit(s, IRK_OP);
+  IrStmt *st = low_emit(s, IRK_OP);
   IrOperand *o = ARENA_ARRAY(k->arena, IrOperand, 4);
   o[0] = (IrOperand){.kind = IRO_EXPR, .expr = bad};
   o[1] = (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(k, DT_I32, ir_site(k, text))};
@@ -243,21 +243,21 @@ static IrExpr *outside(Simple *s, IrExpr *i, IrExpr *n) {
   return bad ? ir_op2(s->k, OP_OR, bad, past) : past;
 }
 
-IrExpr *check_access(Simple *s, const IrAccess *a) {
+IrExpr *low_check_access(Simple *s, const IrAccess *a) {
   IrExpr *bad = NULL;
   if (!a->check || a->buf->unchecked || s->k->unchecked)
     return NULL;
   int rank = rank_of(s, a->buf);
   for (int i = 0; i < rank; i++) {
-    IrExpr *index = ir_cast(s->k, a->index[i], DT_I64), *n = extent_of(s, a->buf, i);
+    IrExpr *index = ir_cast(s->k, a->index[i], DT_I64), *n = low_extent_of(s, a->buf, i);
     IrExpr *out = outside(s, index, n);
     if (!out)
       continue;
-    out = ir_ref(s->k, emit_let(s, "outside", out));
-    emit_fault(s, out,
-               arena_printf(s->arena, "index {0} is outside axis %d of %s, whose extent is {1}", i,
-                            a->buf->name),
-               index, n);
+    out = ir_ref(s->k, low_emit_let(s, "outside", out));
+    low_emit_fault(s, out,
+                   arena_printf(s->arena, "index {0} is outside axis %d of %s, whose extent is {1}",
+                                i, a->buf->name),
+                   index, n);
     bad = bad ? ir_op2(s->k, OP_OR, bad, out) : out;
   }
   return bad;

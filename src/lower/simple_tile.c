@@ -42,7 +42,7 @@ static int64_t count_of(const Shape *x) {
 }
 
 static bool is_global(Simple *s, const IrRegion *r) {
-  return !place_of(s, r->buf)->tile;
+  return !low_place_of(s, r->buf)->tile;
 }
 
 /* Of a region; an open extent comes from the other side. */
@@ -75,22 +75,22 @@ static void split(Simple *s, IrExpr *e, const Shape *x, IrExpr **index) {
       at = ir_op2(s->k, OP_MOD, at, ir_int_of(s->k, e->type, x->extent[d] ? x->extent[d] : 1));
     at = ir_cast(s->k, at, DT_I64);
     bool plain = at->nargs == 0;
-    index[d] = plain ? at : ir_ref(s->k, emit_let(s, index_names[d], at));
+    index[d] = plain ? at : ir_ref(s->k, low_emit_let(s, index_names[d], at));
   }
 }
 
 /* Opens `for e = t, n, threads` and enters it; the caller enters *before again. */
 static IrExpr *open_elements(Simple *s, int64_t n, IrBlock **before) {
   IrStmt *loop;
-  IrVar *e = emit_for(s, "e", ir_ref(s->k, s->tid), i32(s, n), i32(s, s->k->threads), &loop);
-  *before = enter(s, &loop->as.loop.body);
+  IrVar *e = low_emit_for(s, "e", ir_ref(s->k, s->tid), i32(s, n), i32(s, s->k->threads), &loop);
+  *before = low_enter(s, &loop->as.loop.body);
   return ir_ref(s->k, e);
 }
 
 static IrExpr *open_serial(Simple *s, const char *name, int64_t from, int64_t n, IrBlock **before) {
   IrStmt *loop;
-  IrVar *r = emit_for(s, name, i64(s, from), i64(s, n), i64(s, 1), &loop);
-  *before = enter(s, &loop->as.loop.body);
+  IrVar *r = low_emit_for(s, name, i64(s, from), i64(s, n), i64(s, 1), &loop);
+  *before = low_enter(s, &loop->as.loop.body);
   return ir_ref(s->k, r);
 }
 
@@ -112,7 +112,7 @@ static void region_index(Simple *s, const IrRegion *r, IrExpr *const *index, IrE
 }
 
 static int program_rank(Simple *s, const IrBuffer *b) {
-  const Place *p = place_of(s, b);
+  const Place *p = low_place_of(s, b);
   return p->tile ? p->rank : b->rank;
 }
 
@@ -133,7 +133,7 @@ static IrExpr *inside(Simple *s, const IrRegion *r, IrExpr *const *at) {
   for (int d = 0; d < rank; d++) {
     const IrAxis *x = &r->axis[d];
     if (is_global(s, r) || x->stop)
-      in = both(s, in, within(s, at[d], extent_of(s, r->buf, d), true));
+      in = both(s, in, within(s, at[d], low_extent_of(s, r->buf, d), true));
     if (x->stop)
       in = both(s, in, within(s, at[d], x->stop, false));
   }
@@ -143,7 +143,7 @@ static IrExpr *inside(Simple *s, const IrRegion *r, IrExpr *const *at) {
 static IrVar *load_region(Simple *s, const char *name, const IrRegion *r, IrExpr *const *index) {
   IrExpr *at[IR_MAX_RANK];
   region_index(s, r, index, at);
-  return emit_load(s, name, access_at(s, r->buf, at));
+  return low_emit_load(s, name, low_access_at(s, r->buf, at));
 }
 
 /* Faults where a tile's region, whose origin is known at run time only, leaves the tile; the
@@ -154,19 +154,19 @@ static void check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
   int rank = program_rank(s, r->buf);
   for (int d = 0; d < rank; d++) {
     const IrAxis *x = &r->axis[d];
-    IrExpr *n = extent_of(s, r->buf, d);
+    IrExpr *n = low_extent_of(s, r->buf, d);
     if (x->stop || (x->keep && x->extent == 0))
       continue;
     IrExpr *last = add(s, x->origin, i64(s, (x->extent - 1) * x->step));
     IrExpr *in = both(s, within(s, x->origin, n, true), within(s, last, n, false));
     if (!in)
       continue;
-    IrVar *bad = emit_let(s, "outside", ir_op1(s->k, OP_NOT, in));
-    emit_fault(s, ir_ref(s->k, bad),
-               arena_printf(s->arena,
-                            "the region of %s begins at {0} on axis %d, whose extent is {1}",
-                            r->buf->name, d),
-               x->origin, n);
+    IrVar *bad = low_emit_let(s, "outside", ir_op1(s->k, OP_NOT, in));
+    low_emit_fault(s, ir_ref(s->k, bad),
+                   arena_printf(s->arena,
+                                "the region of %s begins at {0} on axis %d, whose extent is {1}",
+                                r->buf->name, d),
+                   x->origin, n);
     *ok = both(s, *ok, ir_op1(s->k, OP_NOT, ir_ref(s->k, bad)));
   }
 }
@@ -186,18 +186,18 @@ typedef struct Write {
 static IrBuffer *hold_tile(Simple *s, DType t, int64_t n) {
   IrExpr *extent = i64(s, n ? n : 1);
   IrBuffer *b = ir_buffer(s->k, IRS_LOCAL, "hold", t, 1, &extent);
-  emit(s, IRK_ALLOC)->as.alloc = b;
+  low_emit(s, IRK_ALLOC)->as.alloc = b;
   return b;
 }
 
 /* The element's place in this thread's `hold`. */
 static IrAccess hold_at(Simple *s, IrBuffer *hold, IrExpr *e) {
   IrExpr *at = quotient(s, e, s->k->threads);
-  return access_at(s, hold, &at);
+  return low_access_at(s, hold, &at);
 }
 
 static IrBlock *enter_if(Simple *s, IrExpr *cond) {
-  return cond ? enter(s, &emit_if(s, cond)->as.if_.then) : s->out;
+  return cond ? low_enter(s, &low_emit_if(s, cond)->as.if_.then) : s->out;
 }
 
 static void write_loop(Simple *s, const Write *w, IrBuffer *hold, bool compute) {
@@ -208,12 +208,12 @@ static void write_loop(Simple *s, const Write *w, IrBuffer *hold, bool compute) 
   region_index(s, w->dst, index, at);
   enter_if(s, inside(s, w->dst, at));
   IrExpr *value = compute ? w->produce(s, w->op, index)
-                          : ir_ref(s->k, emit_load(s, "held", hold_at(s, hold, e)));
+                          : ir_ref(s->k, low_emit_load(s, "held", hold_at(s, hold, e)));
   if (compute && hold)
-    emit_store(s, hold_at(s, hold, e), value);
+    low_emit_store(s, hold_at(s, hold, e), value);
   else
-    emit_store(s, access_at(s, w->dst->buf, at), value);
-  enter(s, before);
+    low_emit_store(s, low_access_at(s, w->dst->buf, at), value);
+  low_enter(s, before);
 }
 
 static void write_elements(Simple *s, const Write *w) {
@@ -226,7 +226,7 @@ static void write_elements(Simple *s, const Write *w) {
   }
   IrBuffer *hold = hold_tile(s, w->dst->buf->dtype, (n + threads - 1) / threads);
   write_loop(s, w, hold, true);
-  barrier(s);
+  low_barrier(s);
   write_loop(s, w, hold, false);
 }
 
@@ -239,14 +239,14 @@ static IrExpr *produce_copy(Simple *s, const void *op, IrExpr *const *index) {
   IrExpr *in = inside(s, &c->src, at);
   DType to = c->dst.buf->dtype;
   if (!in)
-    return ir_cast(s->k, ir_ref(s->k, emit_load(s, "x", access_at(s, c->src.buf, at))), to);
+    return ir_cast(s->k, ir_ref(s->k, low_emit_load(s, "x", low_access_at(s, c->src.buf, at))), to);
   Scalar zero = {.type = DT_I64};
   DType from = c->src.buf->dtype;
   IrExpr *pad = c->pad ? c->pad : ir_const(s->k, scalar_convert(zero, from));
-  IrVar *v = emit_var(s, "x", pad);
+  IrVar *v = low_emit_var(s, "x", pad);
   IrBlock *before = enter_if(s, in);
-  emit_set(s, v, ir_ref(s->k, emit_load(s, "element", access_at(s, c->src.buf, at))));
-  enter(s, before);
+  low_emit_set(s, v, ir_ref(s->k, low_emit_load(s, "element", low_access_at(s, c->src.buf, at))));
+  low_enter(s, before);
   return ir_cast(s->k, ir_ref(s->k, v), to);
 }
 
@@ -275,15 +275,16 @@ static IrExpr *produce_dot(Simple *s, const void *op, IrExpr *const *index) {
   IrExpr *start = zero_of(s, t);
   if (d->accumulate)
     start = ir_cast(k, ir_ref(k, load_region(s, "c", &d->c, index)), t);
-  IrVar *acc = emit_var(s, "sum", start);
+  IrVar *acc = low_emit_var(s, "sum", start);
   IrBlock *before;
   IrExpr *r = open_serial(s, "r", 0, ir_region_extent(&d->a, 1), &before);
   IrExpr *ai[] = {index[0], r}, *bi[] = {r, index[1]};
   IrExpr *a = ir_cast(k, ir_ref(k, load_region(s, "a", &d->a, ai)), t);
   IrExpr *b = ir_cast(k, ir_ref(k, load_region(s, "b", &d->b, bi)), t);
   IrExpr *sum = ir_ref(k, acc);
-  emit_set(s, acc, dtype_is_float(t) ? ir_op3(k, OP_FMA, a, b, sum) : add(s, sum, mul(s, a, b)));
-  enter(s, before);
+  low_emit_set(s, acc,
+               dtype_is_float(t) ? ir_op3(k, OP_FMA, a, b, sum) : add(s, sum, mul(s, a, b)));
+  low_enter(s, before);
   return ir_cast(k, sum, d->c.buf->dtype);
 }
 
@@ -356,11 +357,11 @@ static IrVar *load_line(Simple *s, const Line *l, IrExpr *r) {
 static IrExpr *fold_line(Simple *s, OpCode op, const Line *l) {
   IrBlock *before;
   IrExpr *start = ir_const(s->k, op_identity(op, l->src->buf->dtype));
-  IrVar *acc = emit_var(s, op_info(op)->name, start);
+  IrVar *acc = low_emit_var(s, op_info(op)->name, start);
   IrExpr *r = open_serial(s, "r", 0, line_count(l), &before);
   IrExpr *x = ir_ref(s->k, load_line(s, l, r));
-  emit_set(s, acc, combine(s, op, ir_ref(s->k, acc), x));
-  enter(s, before);
+  low_emit_set(s, acc, combine(s, op, ir_ref(s->k, acc), x));
+  low_enter(s, before);
   return ir_ref(s->k, acc);
 }
 
@@ -368,18 +369,18 @@ static IrExpr *arg_line(Simple *s, OpCode op, const Line *l) {
   IrBlock *before, *then;
   if (line_count(l) == 0) {
     const char *text = arena_printf(s->arena, "%s of no elements has no answer", op_info(op)->name);
-    emit_fault(s, ir_bool(s->k, true), text, i64(s, 0), i64(s, 0));
+    low_emit_fault(s, ir_bool(s->k, true), text, i64(s, 0), i64(s, 0));
     return i32(s, 0);
   }
-  IrVar *best = emit_var(s, "best", ir_ref(s->k, load_line(s, l, i64(s, 0))));
-  IrVar *at = emit_var(s, "at", i32(s, 0));
+  IrVar *best = low_emit_var(s, "best", ir_ref(s->k, load_line(s, l, i64(s, 0))));
+  IrVar *at = low_emit_var(s, "at", i32(s, 0));
   IrExpr *r = open_serial(s, "r", 1, line_count(l), &before);
   IrExpr *x = ir_ref(s->k, load_line(s, l, r));
-  then = enter(s, &emit_if(s, better(s, op, x, ir_ref(s->k, best)))->as.if_.then);
-  emit_set(s, best, x);
-  emit_set(s, at, ir_cast(s->k, r, DT_I32));
-  enter(s, then);
-  enter(s, before);
+  then = low_enter(s, &low_emit_if(s, better(s, op, x, ir_ref(s->k, best)))->as.if_.then);
+  low_emit_set(s, best, x);
+  low_emit_set(s, at, ir_cast(s->k, r, DT_I32));
+  low_enter(s, then);
+  low_enter(s, before);
   return ir_ref(s->k, at);
 }
 
@@ -418,19 +419,19 @@ static void scan_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hold,
   IrKernel *k = s->k;
   IrBlock *before;
   int64_t n = line_count(l);
-  IrVar *acc = emit_var(s, "run", ir_const(k, op_identity(c->op, c->src.buf->dtype)));
+  IrVar *acc = low_emit_var(s, "run", ir_const(k, op_identity(c->op, c->src.buf->dtype)));
   IrExpr *r = open_serial(s, "r", 0, n, &before), *index[IR_MAX_RANK], *at[IR_MAX_RANK];
   IrExpr *i = c->reverse ? ir_op2(k, OP_SUB, i64(s, n - 1), r) : r;
   IrExpr *x = ir_ref(k, load_line(s, l, i)), *run = ir_ref(k, acc);
-  IrVar *out = c->exclusive ? emit_let(s, "out", run) : NULL;
-  emit_set(s, acc, combine(s, c->op, run, x));
+  IrVar *out = c->exclusive ? low_emit_let(s, "out", run) : NULL;
+  low_emit_set(s, acc, combine(s, c->op, run, x));
   IrExpr *value = out ? ir_ref(k, out) : run;
   for (int d = 0, j = 0; d < l->shape.rank; d++)
     index[d] = d == c->axis ? i : l->index[j++];
   region_index(s, &c->dst, index, at);
   IrExpr *slot = hold ? add(s, mul(s, place, i64(s, n)), i) : NULL;
-  emit_store(s, hold ? access_at(s, hold, &slot) : access_at(s, c->dst.buf, at), value);
-  enter(s, before);
+  low_emit_store(s, hold ? low_access_at(s, hold, &slot) : low_access_at(s, c->dst.buf, at), value);
+  low_enter(s, before);
 }
 
 static void unhold_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hold, IrExpr *place) {
@@ -441,9 +442,9 @@ static void unhold_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hol
   for (int d = 0, j = 0; d < l->shape.rank; d++)
     index[d] = d == c->axis ? r : l->index[j++];
   region_index(s, &c->dst, index, at);
-  emit_store(s, access_at(s, c->dst.buf, at),
-             ir_ref(s->k, emit_load(s, "held", access_at(s, hold, &slot))));
-  enter(s, before);
+  low_emit_store(s, low_access_at(s, c->dst.buf, at),
+                 ir_ref(s->k, low_emit_load(s, "held", low_access_at(s, hold, &slot))));
+  low_enter(s, before);
 }
 
 static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) {
@@ -461,7 +462,7 @@ static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) 
     scan_line(s, c, &l, hold, place);
   else
     unhold_line(s, c, &l, hold, place);
-  enter(s, before);
+  low_enter(s, before);
 }
 
 static void lower_scan(Simple *s, const IrScan *c) {
@@ -476,7 +477,7 @@ static void lower_scan(Simple *s, const IrScan *c) {
   int64_t lines = n / x.extent[c->axis], turns = (lines + threads - 1) / threads;
   IrBuffer *hold = hold_tile(s, c->dst.buf->dtype, turns * x.extent[c->axis]);
   scan_loop(s, c, hold, true);
-  barrier(s);
+  low_barrier(s);
   scan_loop(s, c, hold, false);
 }
 
@@ -492,19 +493,19 @@ static void lower_atomic_region(Simple *s, const IrAtomic *a) {
   region_index(s, &a->dst, index, to);
   region_index(s, &a->src, index, from);
   enter_if(s, both(s, inside(s, &a->dst, to), inside(s, &a->src, from)));
-  IrVar *v = emit_load(s, "x", access_at(s, a->src.buf, from));
-  IrStmt *st = emit(s, IRK_ATOMIC);
+  IrVar *v = low_emit_load(s, "x", low_access_at(s, a->src.buf, from));
+  IrStmt *st = low_emit(s, IRK_ATOMIC);
   st->as.atomic = (IrAtomic){.op = a->op};
-  st->as.atomic.at = access_at(s, a->dst.buf, to);
+  st->as.atomic.at = low_access_at(s, a->dst.buf, to);
   st->as.atomic.value = ir_cast(s->k, ir_ref(s->k, v), a->dst.buf->dtype);
-  enter(s, before);
+  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- parallel loops */
 
 static void note_use(IrBuffer **b, unsigned how, void *ctx) {
   if (!(how & IR_DECLARES))
-    note_buffer(ctx, *b, how);
+    low_note_buffer(ctx, *b, how);
 }
 
 static bool note_stmt(IrStmt *st, void *ctx) {
@@ -530,7 +531,7 @@ static void define_point(Simple *s, const IrMap *m, IrExpr *e, IrExpr *const *ex
     IrExpr *at = ir_op2(k, OP_FLOORDIV, e, inner[d + 1]);
     if (d > 0)
       at = ir_op2(k, OP_MOD, at, ir_cast(k, extent[d], e->type));
-    IrStmt *st = emit(s, IRK_LET);
+    IrStmt *st = low_emit(s, IRK_LET);
     int64_t n;
     v->kind = IRV_LET;
     if (ir_is_const(extent[d], &n) && n > 0) {
@@ -549,30 +550,31 @@ static IrExpr *count_points(Simple *s, const IrMap *m, IrExpr **extent) {
   for (int d = 0; d < m->naxes; d++) {
     extent[d] = m->extent[d];
     if (extent[d]->op != OP_CONST)
-      extent[d] = ir_ref(s->k, emit_let(s, "extent", ir_op2(s->k, OP_MAX2, extent[d], i64(s, 0))));
+      extent[d] =
+          ir_ref(s->k, low_emit_let(s, "extent", ir_op2(s->k, OP_MAX2, extent[d], i64(s, 0))));
     n = mul(s, n, extent[d]);
   }
   return ir_is_const(n, &c) && c >= 0 && c < INT32_MAX ? i32(s, c) : n;
 }
 
-void lower_map(Simple *s, IrStmt *st) {
+void low_map(Simple *s, IrStmt *st) {
   const IrMap *m = &st->as.map;
   IrExpr *extent[4];
   IrStmt *loop;
   bool atomic = false;
   ir_walk(&st->as.map.body, has_atomic, &atomic);
   if (atomic)
-    flush(s); /* what the block did before is done before any of them */
+    low_flush(s); /* what the block did before is done before any of them */
   ir_walk(&st->as.map.body, note_stmt, s);
-  fence(s);
+  low_fence(s);
   IrExpr *n = count_points(s, m, extent), *first = ir_cast(s->k, ir_ref(s->k, s->tid), n->type);
-  IrVar *e = emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->k->threads), &loop);
-  IrBlock *before = enter(s, &loop->as.loop.body);
+  IrVar *e = low_emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->k->threads), &loop);
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
   define_point(s, m, ir_ref(s->k, e), extent);
   s->in_map = true;
-  lower_points(s, &m->body);
+  low_points(s, &m->body);
   s->in_map = false;
-  enter(s, before);
+  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- dispatch */
@@ -623,31 +625,31 @@ static void check_regions(Simple *s, IrStmt *st, IrExpr **ok) {
 }
 
 /* A region that leaves its tile is recorded, and the block ends there: nothing outside is touched,
- * and every barrier is still reached by all threads or none. */
+ * and every low_barrier is still reached by all threads or none. */
 static void leave_unless(Simple *s, IrExpr *ok) {
   if (!ok)
     return;
-  IrBlock *before = enter(s, &emit_if(s, ir_op1(s->k, OP_NOT, ok))->as.if_.then);
-  emit(s, IRK_RETURN);
-  enter(s, before);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, ok))->as.if_.then);
+  low_emit(s, IRK_RETURN);
+  low_enter(s, before);
 }
 
-void lower_tile(Simple *s, IrStmt *st) {
+void low_tile(Simple *s, IrStmt *st) {
   IrExpr *ok = NULL;
   if (st->kind != IRK_COPY && st->kind != IRK_DOT && st->kind != IRK_REDUCE &&
       st->kind != IRK_SCAN && st->kind != IRK_ATOMIC) {
-    simple_fail(s, E0713, "a construct of explicit schedules has no simple lowering");
+    low_fail(s, E0713, "a construct of explicit schedules has no simple lowering");
     return;
   }
   if (st->kind == IRK_ATOMIC)
-    flush(s);
+    low_flush(s);
   check_regions(s, st, &ok);
   leave_unless(s, ok);
   note_stmt(st, s);
   if (st->kind == IRK_REDUCE && st->as.reduce.scalar) {
-    broadcast(s, st->as.reduce.scalar, reduce_once, &st->as.reduce);
+    low_broadcast(s, st->as.reduce.scalar, reduce_once, &st->as.reduce);
     return;
   }
-  fence(s);
+  low_fence(s);
   dispatch(s, st);
 }
