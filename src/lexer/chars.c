@@ -9,13 +9,13 @@
 
 #include "base/base.h"
 
-size_t utf8_length(const char *s, size_t n) {
+size_t lex_utf8_length(const char *s, size_t n) {
   unsigned char lead = (unsigned char)*s;
   size_t len = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   return len == 1 || (n >= len && str_is_utf8(s, len)) ? len : 0;
 }
 
-size_t utf8_write(uint32_t c, char out[4]) {
+size_t lex_utf8_write(uint32_t c, char out[4]) {
   if (c < 0x80) {
     out[0] = (char)c;
     return 1;
@@ -32,7 +32,7 @@ size_t utf8_write(uint32_t c, char out[4]) {
 static bool hex_digits(const char *s, size_t n, size_t count, size_t *len, uint32_t *value) {
   *value = 0;
   for (*len = 0; *len < count; ++*len) {
-    int d = *len < n ? hex_value(s[*len]) : -1;
+    int d = *len < n ? lex_hex_value(s[*len]) : -1;
     if (d < 0)
       return false;
     *value = *value * 16 + (uint32_t)d;
@@ -40,10 +40,10 @@ static bool hex_digits(const char *s, size_t n, size_t count, size_t *len, uint3
   return true;
 }
 
-bool escape_read(const char *s, size_t n, size_t *len, uint32_t *value) {
+bool lex_escape(const char *s, size_t n, size_t *len, uint32_t *value) {
   static const char plain[] = "n\nt\tr\r0\0\\\\\"\"";
   *len = 1;
-  if (n < 2 || is_line_end(s[1]))
+  if (n < 2 || lex_is_line_end(s[1]))
     return false;
   for (size_t i = 0; i + 1 < sizeof plain; i += 2) {
     if (s[1] == plain[i]) {
@@ -53,7 +53,7 @@ bool escape_read(const char *s, size_t n, size_t *len, uint32_t *value) {
     }
   }
   if (s[1] != 'x' && s[1] != 'u') {
-    size_t c = utf8_length(s + 1, n - 1);
+    size_t c = lex_utf8_length(s + 1, n - 1);
     *len = 1 + (c ? c : 1);
     return false;
   }
@@ -64,7 +64,7 @@ bool escape_read(const char *s, size_t n, size_t *len, uint32_t *value) {
   return ok && !surrogate;
 }
 
-const Lookalike *lookalike(const char *s) {
+const Lookalike *lex_lookalike(const char *s) {
   static const Lookalike table[] = {
       {"\xe2\x80\x9c", "a typographic quotation mark", "write `\"`"},
       {"\xe2\x80\x9d", "a typographic quotation mark", "write `\"`"},
@@ -129,24 +129,24 @@ static void lua_comment(const char *s, size_t n, size_t *pos) {
   *pos += 2;
   if (lua_long_bracket(s, n, pos))
     return;
-  while (*pos < n && !is_line_end(s[*pos]))
+  while (*pos < n && !lex_is_line_end(s[*pos]))
     ++*pos;
 }
 
 /* A quoted Lua string; an unescaped line end closes it too (Lua will say what is wrong). */
 static void lua_string(const char *s, size_t n, size_t *pos) {
   char quote = s[(*pos)++];
-  while (*pos < n && s[*pos] != quote && !is_line_end(s[*pos])) {
+  while (*pos < n && s[*pos] != quote && !lex_is_line_end(s[*pos])) {
     bool z = s[*pos] == '\\' && *pos + 1 < n && s[*pos + 1] == 'z';
     *pos += s[*pos] == '\\' && *pos + 1 < n ? 2 : 1;
-    while (z && *pos < n && (is_space(s[*pos]) || is_line_end(s[*pos])))
+    while (z && *pos < n && (lex_is_space(s[*pos]) || lex_is_line_end(s[*pos])))
       ++*pos;
   }
   if (*pos < n)
     ++*pos;
 }
 
-bool lua_block_end(const char *s, size_t n, size_t *pos) {
+bool lex_lua_end(const char *s, size_t n, size_t *pos) {
   size_t depth = 1;
   while (*pos < n) {
     char c = s[*pos];

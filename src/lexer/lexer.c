@@ -52,10 +52,10 @@ static void add(Lexer *lx, TokenKind kind, size_t begin) {
 /* Steps over one character inside a comment or string. Only the first fault of a kind in a row of
  * bad bytes is noted. */
 static void text_char(Lexer *lx) {
-  size_t len = utf8_length(lx->s + lx->pos, lx->n - lx->pos);
+  size_t len = lex_utf8_length(lx->s + lx->pos, lx->n - lx->pos);
   size_t begin = lx->pos;
   if (len == 0) {
-    while (lx->pos < lx->n && utf8_length(lx->s + lx->pos, lx->n - lx->pos) == 0)
+    while (lx->pos < lx->n && lex_utf8_length(lx->s + lx->pos, lx->n - lx->pos) == 0)
       lx->pos++;
     fault(lx, LEX_UTF8, begin, lx->pos);
   } else if (lx->s[lx->pos] == '\0') {
@@ -69,7 +69,7 @@ static void text_char(Lexer *lx) {
 
 static void comment(Lexer *lx) {
   size_t begin = lx->pos;
-  while (lx->pos < lx->n && !is_line_end(lx->s[lx->pos]))
+  while (lx->pos < lx->n && !lex_is_line_end(lx->s[lx->pos]))
     text_char(lx);
   Comment c = {(uint32_t)begin, (uint32_t)lx->pos, lx->line_start, false};
   c.doc = c.own_line && lx->pos - begin >= 2 && lx->s[begin + 1] == '#' &&
@@ -87,13 +87,13 @@ static void continuation(Lexer *lx) {
 static void space(Lexer *lx) {
   for (; lx->pos < lx->n; lx->spaced = true) {
     char c = lx->s[lx->pos];
-    if (is_line_end(c))
+    if (lex_is_line_end(c))
       lx->line_start = true;
     if (c == '#')
       comment(lx);
     else if (c == '\\' && (peek(lx, 1) == '\n' || peek(lx, 1) == '\r'))
       continuation(lx);
-    else if (is_space(c) || is_line_end(c))
+    else if (lex_is_space(c) || lex_is_line_end(c))
       lx->pos++;
     else
       return;
@@ -102,7 +102,7 @@ static void space(Lexer *lx) {
 
 static void word(Lexer *lx) {
   size_t begin = lx->pos;
-  while (lx->pos < lx->n && is_name(lx->s[lx->pos]))
+  while (lx->pos < lx->n && lex_is_name(lx->s[lx->pos]))
     lx->pos++;
   if (lx->pos - begin > LEX_MAX_NAME)
     fault(lx, LEX_LONG_NAME, begin, lx->pos);
@@ -111,7 +111,8 @@ static void word(Lexer *lx) {
 
 /* Digits and underscores of a number; letters only where the base is 16. */
 static void digits(Lexer *lx, bool hex) {
-  while (is_digit(peek(lx, 0)) || peek(lx, 0) == '_' || (hex && hex_value(peek(lx, 0)) >= 0))
+  while (lex_is_digit(peek(lx, 0)) || peek(lx, 0) == '_' ||
+         (hex && lex_hex_value(peek(lx, 0)) >= 0))
     lx->pos++;
 }
 
@@ -120,8 +121,9 @@ static void check_underscores(Lexer *lx, size_t begin, bool hex) {
   for (size_t i = begin; i < lx->pos; i++) {
     if (lx->s[i] != '_')
       continue;
-    bool left = i > begin && (hex ? hex_value(lx->s[i - 1]) >= 0 : is_digit(lx->s[i - 1]));
-    bool right = i + 1 < lx->pos && (hex ? hex_value(lx->s[i + 1]) >= 0 : is_digit(lx->s[i + 1]));
+    bool left = i > begin && (hex ? lex_hex_value(lx->s[i - 1]) >= 0 : lex_is_digit(lx->s[i - 1]));
+    bool right =
+        i + 1 < lx->pos && (hex ? lex_hex_value(lx->s[i + 1]) >= 0 : lex_is_digit(lx->s[i + 1]));
     if (!left || !right) {
       fault(lx, LEX_UNDERSCORE, i, i + 1);
       return;
@@ -133,8 +135,8 @@ static void check_underscores(Lexer *lx, size_t begin, bool hex) {
 static void number_in_base(Lexer *lx, size_t begin, unsigned base) {
   uint64_t value = 0;
   bool bad = false, large = false, any = false;
-  for (lx->pos += 2; is_name(peek(lx, 0)); lx->pos++) {
-    int d = hex_value(peek(lx, 0));
+  for (lx->pos += 2; lex_is_name(peek(lx, 0)); lx->pos++) {
+    int d = lex_hex_value(peek(lx, 0));
     if (peek(lx, 0) == '_')
       continue;
     bad |= d < 0 || (unsigned)d >= base;
@@ -156,7 +158,7 @@ static void number_in_base(Lexer *lx, size_t begin, unsigned base) {
 static bool exponent_follows(const Lexer *lx) {
   char c = peek(lx, 0), d = peek(lx, 1);
   return (c == 'e' || c == 'E') &&
-         (is_digit(d) || ((d == '+' || d == '-') && is_digit(peek(lx, 2))));
+         (lex_is_digit(d) || ((d == '+' || d == '-') && lex_is_digit(peek(lx, 2))));
 }
 
 static bool too_large(const Lexer *lx, size_t begin) {
@@ -176,7 +178,7 @@ static bool too_large(const Lexer *lx, size_t begin) {
  * is a fault, but `0..n` and `x.T` after a number are not ours. */
 static bool fraction(Lexer *lx, size_t begin) {
   bool is_float = false;
-  if (peek(lx, 0) == '.' && is_digit(peek(lx, 1))) {
+  if (peek(lx, 0) == '.' && lex_is_digit(peek(lx, 1))) {
     is_float = true;
     lx->pos++;
     digits(lx, false);
@@ -187,7 +189,7 @@ static bool fraction(Lexer *lx, size_t begin) {
   }
   if (exponent_follows(lx)) {
     is_float = true;
-    lx->pos += is_digit(peek(lx, 1)) ? 1 : 2;
+    lx->pos += lex_is_digit(peek(lx, 1)) ? 1 : 2;
     digits(lx, false);
   }
   return is_float;
@@ -207,9 +209,9 @@ static void number(Lexer *lx) {
   digits(lx, false);
   size_t whole = lx->pos;
   bool is_float = fraction(lx, begin);
-  if (is_name(peek(lx, 0))) {
+  if (lex_is_name(peek(lx, 0))) {
     size_t letters = lx->pos;
-    while (is_name(peek(lx, 0)))
+    while (lex_is_name(peek(lx, 0)))
       lx->pos++;
     if (lx->faults.n == told)
       fault(lx, LEX_NUMBER, letters, lx->pos);
@@ -228,7 +230,7 @@ static void point_number(Lexer *lx) {
   size_t begin = lx->pos++;
   digits(lx, false);
   if (exponent_follows(lx)) {
-    lx->pos += is_digit(peek(lx, 1)) ? 1 : 2;
+    lx->pos += lex_is_digit(peek(lx, 1)) ? 1 : 2;
     digits(lx, false);
   }
   fault(lx, LEX_POINT, begin, lx->pos);
@@ -237,7 +239,7 @@ static void point_number(Lexer *lx) {
 
 /* True where `.` followed by a digit is a number missing its zero, not a member of a value. */
 static bool point_starts_number(const Lexer *lx) {
-  if (peek(lx, 0) != '.' || !is_digit(peek(lx, 1)))
+  if (peek(lx, 0) != '.' || !lex_is_digit(peek(lx, 1)))
     return false;
   if (lx->spaced || lx->tokens.n == 0)
     return true;
@@ -248,11 +250,11 @@ static bool point_starts_number(const Lexer *lx) {
 
 static void string(Lexer *lx, char quote) {
   size_t begin = lx->pos++;
-  while (lx->pos < lx->n && lx->s[lx->pos] != quote && !is_line_end(lx->s[lx->pos])) {
+  while (lx->pos < lx->n && lx->s[lx->pos] != quote && !lex_is_line_end(lx->s[lx->pos])) {
     if (lx->s[lx->pos] == '\\' && quote == '"') {
       size_t len = 0, start = lx->pos;
       uint32_t value;
-      bool ok = escape_read(lx->s + start, lx->n - start, &len, &value);
+      bool ok = lex_escape(lx->s + start, lx->n - start, &len, &value);
       lx->pos += len;
       if (!ok)
         fault(lx, LEX_ESCAPE, start, lx->pos);
@@ -270,7 +272,7 @@ static void string(Lexer *lx, char quote) {
 }
 
 static bool quote_closes(const Lexer *lx) {
-  for (size_t i = lx->pos + 1; i < lx->n && !is_line_end(lx->s[i]); i++) {
+  for (size_t i = lx->pos + 1; i < lx->n && !lex_is_line_end(lx->s[i]); i++) {
     if (lx->s[i] == lx->s[lx->pos])
       return true;
   }
@@ -280,20 +282,21 @@ static bool quote_closes(const Lexer *lx) {
 /* Bytes that begin no token; a row of them is one fault. */
 static void stray(Lexer *lx) {
   size_t begin = lx->pos;
-  size_t len = utf8_length(lx->s + begin, lx->n - begin);
-  LexFaultKind kind = len == 0                   ? LEX_UTF8
-                      : lx->s[begin] == '\0'     ? LEX_NUL
-                      : lookalike(lx->s + begin) ? LEX_LOOKALIKE
-                                                 : LEX_CHARACTER;
+  size_t len = lex_utf8_length(lx->s + begin, lx->n - begin);
+  LexFaultKind kind = len == 0                       ? LEX_UTF8
+                      : lx->s[begin] == '\0'         ? LEX_NUL
+                      : lex_lookalike(lx->s + begin) ? LEX_LOOKALIKE
+                                                     : LEX_CHARACTER;
   lx->pos += len ? len : 1;
-  while (kind == LEX_UTF8 && lx->pos < lx->n && utf8_length(lx->s + lx->pos, lx->n - lx->pos) == 0)
+  while (kind == LEX_UTF8 && lx->pos < lx->n &&
+         lex_utf8_length(lx->s + lx->pos, lx->n - lx->pos) == 0)
     lx->pos++;
   while (kind == LEX_NUL && lx->pos < lx->n && lx->s[lx->pos] == '\0')
     lx->pos++;
   /* The rest of a word with letters we do not have: `größe` is one fault. */
   while (kind == LEX_CHARACTER && len > 1 && lx->pos < lx->n) {
-    size_t next = utf8_length(lx->s + lx->pos, lx->n - lx->pos);
-    if (next == 0 || (next == 1 && !is_name(lx->s[lx->pos])))
+    size_t next = lex_utf8_length(lx->s + lx->pos, lx->n - lx->pos);
+    if (next == 0 || (next == 1 && !lex_is_name(lx->s[lx->pos])))
       break;
     lx->pos += next;
   }
@@ -335,7 +338,7 @@ static void lua_text(Lexer *lx) {
   add(lx, T_LBRACE, lx->pos++);
   lx->tokens.v[lx->tokens.n - 1].end = (uint32_t)lx->pos;
   size_t begin = lx->pos;
-  bool closed = lua_block_end(lx->s, lx->n, &lx->pos);
+  bool closed = lex_lua_end(lx->s, lx->n, &lx->pos);
   if (!closed)
     fault(lx, LEX_LUA, begin - 1, begin);
   add(lx, T_LUA_TEXT, begin);
@@ -343,9 +346,9 @@ static void lua_text(Lexer *lx) {
 
 static void token(Lexer *lx) {
   char c = lx->s[lx->pos];
-  if (is_digit(c)) {
+  if (lex_is_digit(c)) {
     number(lx);
-  } else if (is_name(c)) {
+  } else if (lex_is_name(c)) {
     word(lx);
     if (lx->tokens.v[lx->tokens.n - 1].kind == T_LUA)
       lua_text(lx);

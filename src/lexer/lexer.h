@@ -15,7 +15,7 @@ typedef enum TokenKind {
 #define OTHER(kind, text) T_##kind,
 #define WORD(kind, text) T_##kind,
 #define PUNCT(kind, text, joins) T_##kind,
-#include "lexer/tokens.def"
+#include "tokens.def"
   T_COUNT
 } TokenKind;
 

@@ -52,13 +52,13 @@ bool lex_joins(TokenKind kind) {
 uint64_t lex_int(const Tokens *t, const Token *tok) {
   const char *s = t->file->text + tok->begin, *end = t->file->text + tok->end;
   unsigned base = 10;
-  if (end - s > 2 && s[0] == '0' && !is_digit(s[1]) && s[1] != '_') {
+  if (end - s > 2 && s[0] == '0' && !lex_is_digit(s[1]) && s[1] != '_') {
     base = s[1] == 'x' || s[1] == 'X' ? 16 : 2;
     s += 2;
   }
   uint64_t value = 0;
   for (; s < end; s++) {
-    int d = hex_value(*s);
+    int d = lex_hex_value(*s);
     if (d >= 0 && (unsigned)d < base)
       value = value * base + (unsigned)d;
   }
@@ -73,7 +73,7 @@ double lex_float(Arena *a, const Tokens *t, const Token *tok) {
   for (size_t i = tok->begin; i < tok->end; i++) {
     if (s[i] != '_')
       str_addc(&text, s[i]);
-    if (s[i] == '.' && !is_digit(s[i + 1]))
+    if (s[i] == '.' && !lex_is_digit(s[i + 1]))
       str_addc(&text, '0');
   }
   const char *end;
@@ -94,9 +94,9 @@ const char *lex_string(Arena *a, const Tokens *t, const Token *tok, size_t *n) {
       out[k++] = *s++;
       continue;
     }
-    if (escape_read(s, (size_t)(end - s), &len, &value)) {
+    if (lex_escape(s, (size_t)(end - s), &len, &value)) {
       if (s[1] == 'u')
-        k += utf8_write(value, out + k);
+        k += lex_utf8_write(value, out + k);
       else
         out[k++] = (char)value;
     }
@@ -111,7 +111,7 @@ static void show(Str *out, const char *s, size_t n) {
   if ((unsigned char)*s < 0x20 || *s == 0x7F)
     str_addf(out, "the control character 0x%02x", (unsigned)(unsigned char)*s);
   else
-    str_addf(out, "`%.*s`", (int)(n > 40 ? utf8_length(s, n) : n), s);
+    str_addf(out, "`%.*s`", (int)(n > 40 ? lex_utf8_length(s, n) : n), s);
 }
 
 static void report_character(DiagSink *sink, Span span, const char *s, size_t n) {
@@ -207,7 +207,7 @@ void lex_report(const Tokens *t, const LexFault *f, DiagSink *sink) {
   Span span = {t->file, f->begin, f->end};
   const char *s = t->file->text + f->begin;
   size_t n = f->end - f->begin;
-  const Lookalike *like = f->kind == LEX_LOOKALIKE ? lookalike(s) : NULL;
+  const Lookalike *like = f->kind == LEX_LOOKALIKE ? lex_lookalike(s) : NULL;
   switch (f->kind) {
   case LEX_CHARACTER:
     report_character(sink, span, s, n);

@@ -209,7 +209,7 @@ AstBlock parse_statements(Parser *p, bool in_braces, Span open) {
     AstStmt *s = parse_statement(p);
     VEC_PUSH(p->arena, &v, s);
     if (!parse_at_end(p))
-      hint_statement_end(p);
+      parse_hint_statement_end(p);
     if (p->failed && !p->stopped)
       parse_recover(p);
   }
@@ -241,7 +241,7 @@ AstBlock parse_block(Parser *p, const char *what) {
   if (parse_at(p, T_NEWLINE) && parse_token(p, 0)->kind == T_LBRACE)
     parse_advance(p);
   if (!parse_at(p, T_LBRACE))
-    hint_brace(p, what);
+    parse_hint_brace(p, what);
   if (p->failed && !recover_to_block(p))
     return none;
   if (p->blocks >= AST_MAX_BLOCK_DEPTH) {

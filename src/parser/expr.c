@@ -185,7 +185,7 @@ static AstExpr *parse_primary(Parser *p) {
   case T_CHECK:
     return parse_run(p, EXPR_CHECK);
   default:
-    hint_operand(p);
+    parse_hint_operand(p);
     return parse_error_expr(p);
   }
 }
@@ -448,7 +448,7 @@ static AstExpr *parse_binary(Parser *p, unsigned min_prec) {
     struct BinaryOp op = binary_ops[kind];
     if (compare_ops[kind] && min_prec <= PREC_COMPARE) {
       x = parse_comparison(p, x);
-    } else if (op.prec >= min_prec && op.prec < PREC_TIGHTEST && !hint_increment(p)) {
+    } else if (op.prec >= min_prec && op.prec < PREC_TIGHTEST && !parse_hint_increment(p)) {
       Span op_span = parse_span(p);
       parse_advance(p);
       x = binary(p, op.op, op_span, x, parse_binary(p, op.prec + 1u));

@@ -15,7 +15,7 @@ enum { WIDTH = 100 };
 /* ---- the source ---- */
 
 const Box *fmt_source(Fmt *f, uint32_t begin, uint32_t end) {
-  return box_text(f->arena, f->file->file->text + begin, end - begin);
+  return fmt_box_text(f->arena, f->file->file->text + begin, end - begin);
 }
 
 const Token *fmt_token(const Fmt *f, uint32_t at) {
@@ -69,11 +69,11 @@ bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
     const Comment *c = next_comment(f);
     const Box *text = fmt_comment_text(f, c, false);
     if (first && !c->own_line) {
-      boxes_add(b, box_comment(f->arena, text->s, text->n));
+      fmt_boxes_add(b, fmt_box_comment(f->arena, text->s, text->n));
       continue;
     }
-    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
-    boxes_add(b, text);
+    fmt_boxes_add(b, fmt_box_line(f->arena, BOX_NEWLINE));
+    fmt_boxes_add(b, text);
   }
   return !first;
 }
@@ -91,7 +91,7 @@ typedef struct Sequence {
 static void separate(Fmt *f, Sequence *q, uint32_t at, bool item) {
   bool blank = lines_between(f, f->last, at) > 1 || item || q->item;
   if (!q->first)
-    boxes_add(&q->boxes, box_line(f->arena, blank ? BOX_EMPTY : BOX_NEWLINE));
+    fmt_boxes_add(&q->boxes, fmt_box_line(f->arena, blank ? BOX_EMPTY : BOX_NEWLINE));
   q->first = q->item = false;
 }
 
@@ -100,7 +100,7 @@ static void own_lines(Fmt *f, Sequence *q, uint32_t at, bool item) {
   for (; fmt_comment_before(f, at); f->next++, item = false) {
     const Comment *c = next_comment(f);
     separate(f, q, c->begin, item);
-    boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin || !c->own_line));
+    fmt_boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin || !c->own_line));
     f->last = c->end;
   }
 }
@@ -111,7 +111,7 @@ static void same_line(Fmt *f, Boxes *b, uint32_t from) {
   if (!c || c->own_line || lines_between(f, from, c->begin) > 0)
     return;
   const Box *text = fmt_comment_text(f, c, false);
-  boxes_add(b, box_comment(f->arena, text->s, text->n));
+  fmt_boxes_add(b, fmt_box_comment(f->arena, text->s, text->n));
   f->last = c->end;
   f->next++;
 }
@@ -121,8 +121,8 @@ static const Box *statement(Fmt *f, const AstStmt *s);
 /* Comments that the statement's layout had no place for. */
 static void leftovers(Fmt *f, Boxes *b, uint32_t end) {
   for (; fmt_comment_before(f, end); f->next++) {
-    boxes_add(b, fmt_comment_text(f, next_comment(f), true));
-    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+    fmt_boxes_add(b, fmt_comment_text(f, next_comment(f), true));
+    fmt_boxes_add(b, fmt_box_line(f->arena, BOX_NEWLINE));
   }
 }
 
@@ -146,14 +146,14 @@ static size_t row_end(const Fmt *f, const AstBlock *block, size_t i) {
 }
 
 static const Box *row(Fmt *f, const AstBlock *block, size_t begin, size_t end, Boxes *above) {
-  Boxes b = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena);
   for (size_t i = begin; i < end; i++) {
     if (i > begin)
-      boxes_add(&b, box_break(f->arena, "; "));
-    boxes_add(&b, statement(f, block->v[i]));
+      fmt_boxes_add(&b, fmt_box_break(f->arena, "; "));
+    fmt_boxes_add(&b, statement(f, block->v[i]));
     leftovers(f, above, block->v[i]->span.end);
   }
-  return boxes_end(&b, BOX_GROUP);
+  return fmt_boxes_end(&b, BOX_GROUP);
 }
 
 static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
@@ -163,7 +163,7 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
     uint32_t last = f->last;
     while (fmt_comment_before(f, s->span.begin))
       f->next++;
-    Boxes above = boxes_new(f->arena);
+    Boxes above = fmt_boxes_new(f->arena);
     const Box *box = row(f, block, i, end, &above);
     bool item = stands_apart(f, s, box);
     size_t after = f->next;
@@ -172,7 +172,7 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
     bool commented = fmt_comment_before(f, s->span.begin);
     if (s->doc && above.v.n > 0) { /* nothing may come between a doc and its item */
       separate(f, q, next_comment(f)->begin, item);
-      boxes_add(&q->boxes, boxes_end(&above, BOX_ROW));
+      fmt_boxes_add(&q->boxes, fmt_boxes_end(&above, BOX_ROW));
       above.v.n = 0;
       q->first = true;
       item = false;
@@ -180,8 +180,8 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
     own_lines(f, q, s->span.begin, item);
     f->next = after;
     separate(f, q, s->span.begin, item && !commented);
-    boxes_add(&q->boxes, boxes_end(&above, BOX_ROW));
-    boxes_add(&q->boxes, box);
+    fmt_boxes_add(&q->boxes, fmt_boxes_end(&above, BOX_ROW));
+    fmt_boxes_add(&q->boxes, box);
     f->last = block->v[end - 1]->span.end;
     q->item = stands_apart(f, s, box);
     same_line(f, &q->boxes, f->last);
@@ -193,45 +193,45 @@ static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
 
 /* `{ … }`, to be put into a group: it breaks with what stands beside it. */
 static const Box *braces(Fmt *f, const AstBlock *block) {
-  Boxes all = boxes_new(f->arena), inner = boxes_new(f->arena);
+  Boxes all = fmt_boxes_new(f->arena), inner = fmt_boxes_new(f->arena);
   uint32_t open = block->span.begin + 1, close = block->span.end - 1;
   bool empty = block->n == 0 && !fmt_comment_before(f, close);
   if (empty) {
-    boxes_text(&all, "{ }");
-    return boxes_end(&all, BOX_ROW);
+    fmt_boxes_text(&all, "{ }");
+    return fmt_boxes_end(&all, BOX_ROW);
   }
-  boxes_text(&all, "{");
+  fmt_boxes_text(&all, "{");
   if (fmt_comment_before(f, close) && next_comment(f)->begin >= open)
     same_line(f, &all, open);
   bool broken = fmt_comment_before(f, close) || block->n == 0 ||
                 fmt_token(f, block->v[0]->span.begin)->line_start;
   if (broken)
-    boxes_add(&inner, box_line(f->arena, BOX_NEWLINE));
+    fmt_boxes_add(&inner, fmt_box_line(f->arena, BOX_NEWLINE));
   else
-    boxes_add(&inner, box_break(f->arena, " "));
-  Sequence q = {.boxes = boxes_new(f->arena), .first = true, .begin = open};
+    fmt_boxes_add(&inner, fmt_box_break(f->arena, " "));
+  Sequence q = {.boxes = fmt_boxes_new(f->arena), .first = true, .begin = open};
   f->last = open;
   f->depth++;
   sequence(f, &q, block);
   own_lines(f, &q, close, false);
   f->depth--;
   f->last = block->span.end;
-  boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
+  fmt_boxes_add(&inner, fmt_boxes_end(&q.boxes, BOX_ROW));
   if (!q.first)
-    boxes_add(&all, boxes_end(&inner, BOX_INDENT));
-  boxes_add(&all, box_break(f->arena, " "));
-  boxes_text(&all, "}");
-  return boxes_end(&all, BOX_ROW);
+    fmt_boxes_add(&all, fmt_boxes_end(&inner, BOX_INDENT));
+  fmt_boxes_add(&all, fmt_box_break(f->arena, " "));
+  fmt_boxes_text(&all, "}");
+  return fmt_boxes_end(&all, BOX_ROW);
 }
 
 /* ---- statements ---- */
 
 static void header_value(Fmt *f, Boxes *b, const char *word, const AstExpr *e,
                          const AstBlock *block) {
-  boxes_text(b, word);
-  boxes_add(b, fmt_expr(f, e));
-  boxes_text(b, " ");
-  boxes_add(b, braces(f, block));
+  fmt_boxes_text(b, word);
+  fmt_boxes_add(b, fmt_expr(f, e));
+  fmt_boxes_text(b, " ");
+  fmt_boxes_add(b, braces(f, block));
 }
 
 static void branch(Fmt *f, Boxes *b, const AstStmt *s) {
@@ -240,112 +240,112 @@ static void branch(Fmt *f, Boxes *b, const AstStmt *s) {
     header_value(f, b, i ? " else if " : "if ", arm->cond, &arm->body);
   }
   if (s->as.branch.has_other) {
-    boxes_text(b, " else ");
-    boxes_add(b, braces(f, &s->as.branch.other));
+    fmt_boxes_text(b, " else ");
+    fmt_boxes_add(b, braces(f, &s->as.branch.other));
   }
 }
 
 static void loop(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_text(b, "for ");
-  boxes_add(b, fmt_names(f, s->as.loop.names, s->as.loop.n));
+  fmt_boxes_text(b, "for ");
+  fmt_boxes_add(b, fmt_names(f, s->as.loop.names, s->as.loop.n));
   header_value(f, b, " in ", s->as.loop.range, &s->as.loop.body);
 }
 
 static void kernel(Fmt *f, Boxes *b, const AstKernel *k) {
   for (size_t i = 0; i < k->nattributes; i++) {
-    boxes_text(b, "@");
-    boxes_text(b, k->attributes[i].text);
-    boxes_add(b, box_line(f->arena, BOX_NEWLINE));
+    fmt_boxes_text(b, "@");
+    fmt_boxes_text(b, k->attributes[i].text);
+    fmt_boxes_add(b, fmt_box_line(f->arena, BOX_NEWLINE));
   }
-  boxes_text(b, "kernel ");
-  boxes_text(b, k->name.text);
+  fmt_boxes_text(b, "kernel ");
+  fmt_boxes_text(b, k->name.text);
   if (k->statics.n > 0)
-    boxes_add(b, fmt_decls(f, "[", &k->statics, "]"));
-  boxes_add(b, fmt_decls(f, "(", &k->inputs, ")"));
+    fmt_boxes_add(b, fmt_decls(f, "[", &k->statics, "]"));
+  fmt_boxes_add(b, fmt_decls(f, "(", &k->inputs, ")"));
   if (k->outputs.n > 0) {
-    boxes_text(b, " -> ");
-    boxes_add(b, fmt_decls(f, "(", &k->outputs, ")"));
+    fmt_boxes_text(b, " -> ");
+    fmt_boxes_add(b, fmt_decls(f, "(", &k->outputs, ")"));
   }
-  boxes_text(b, " ");
-  boxes_add(b, braces(f, &k->body));
+  fmt_boxes_text(b, " ");
+  fmt_boxes_add(b, braces(f, &k->body));
 }
 
 static void function(Fmt *f, Boxes *b, const AstFn *fn) {
-  boxes_text(b, "fn ");
-  boxes_text(b, fn->name.text);
-  boxes_add(b, fmt_decls(f, "(", &fn->params, ")"));
+  fmt_boxes_text(b, "fn ");
+  fmt_boxes_text(b, fn->name.text);
+  fmt_boxes_add(b, fmt_decls(f, "(", &fn->params, ")"));
   if (fn->result) {
-    boxes_text(b, " -> ");
-    boxes_add(b, fmt_type(f, fn->result));
+    fmt_boxes_text(b, " -> ");
+    fmt_boxes_add(b, fmt_type(f, fn->result));
   }
-  boxes_text(b, " ");
-  boxes_add(b, braces(f, &fn->body));
+  fmt_boxes_text(b, " ");
+  fmt_boxes_add(b, braces(f, &fn->body));
 }
 
 static const Box *role(Fmt *f, const AstRole *r) {
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, r->producer ? "producer" : "consumer");
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, r->producer ? "producer" : "consumer");
   if (r->options.n > 0)
-    boxes_add(&b, fmt_args(f, "(", &r->options, ")"));
-  boxes_text(&b, " ");
-  boxes_add(&b, braces(f, &r->body));
-  return boxes_end(&b, BOX_GROUP);
+    fmt_boxes_add(&b, fmt_args(f, "(", &r->options, ")"));
+  fmt_boxes_text(&b, " ");
+  fmt_boxes_add(&b, braces(f, &r->body));
+  return fmt_boxes_end(&b, BOX_GROUP);
 }
 
 static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
-  Boxes inner = boxes_new(f->arena);
-  Sequence q = {.boxes = boxes_new(f->arena), .first = true};
-  boxes_text(b, "specialize {");
+  Boxes inner = fmt_boxes_new(f->arena);
+  Sequence q = {.boxes = fmt_boxes_new(f->arena), .first = true};
+  fmt_boxes_text(b, "specialize {");
   f->last = s->span.begin;
   f->depth++;
   for (size_t i = 0; i < s->as.roles.n; i++) {
     const AstRole *r = &s->as.roles.v[i];
     own_lines(f, &q, r->span.begin, false);
     separate(f, &q, r->span.begin, false);
-    boxes_add(&q.boxes, role(f, r));
+    fmt_boxes_add(&q.boxes, role(f, r));
     f->last = r->span.end;
     same_line(f, &q.boxes, f->last);
   }
   own_lines(f, &q, s->span.end - 1, false);
   f->depth--;
-  boxes_add(&inner, box_line(f->arena, BOX_NEWLINE));
-  boxes_add(&inner, boxes_end(&q.boxes, BOX_ROW));
-  boxes_add(b, boxes_end(&inner, BOX_INDENT));
-  boxes_add(b, box_line(f->arena, BOX_NEWLINE));
-  boxes_text(b, "}");
+  fmt_boxes_add(&inner, fmt_box_line(f->arena, BOX_NEWLINE));
+  fmt_boxes_add(&inner, fmt_boxes_end(&q.boxes, BOX_ROW));
+  fmt_boxes_add(b, fmt_boxes_end(&inner, BOX_INDENT));
+  fmt_boxes_add(b, fmt_box_line(f->arena, BOX_NEWLINE));
+  fmt_boxes_text(b, "}");
 }
 
 static void import(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_text(b, "import ");
-  boxes_add(b, fmt_source(f, s->as.import.what.begin, s->as.import.what.end));
+  fmt_boxes_text(b, "import ");
+  fmt_boxes_add(b, fmt_source(f, s->as.import.what.begin, s->as.import.what.end));
   if (s->as.import.name.span.begin < s->as.import.what.end)
     return;
-  boxes_text(b, " as ");
-  boxes_text(b, s->as.import.name.text);
+  fmt_boxes_text(b, " as ");
+  fmt_boxes_text(b, s->as.import.name.text);
 }
 
 static void test(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_text(b, "test ");
-  boxes_add(b, fmt_source(f, s->as.test.name_span.begin, s->as.test.name_span.end));
-  boxes_text(b, " ");
-  boxes_add(b, braces(f, &s->as.test.body));
+  fmt_boxes_text(b, "test ");
+  fmt_boxes_add(b, fmt_source(f, s->as.test.name_span.begin, s->as.test.name_span.end));
+  fmt_boxes_text(b, " ");
+  fmt_boxes_add(b, braces(f, &s->as.test.body));
 }
 
 static void lua(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_text(b, "lua {");
+  fmt_boxes_text(b, "lua {");
   Box *text = ARENA_NEW(f->arena, Box);
-  *text = *box_text(f->arena, s->as.lua.text, s->as.lua.n);
+  *text = *fmt_box_text(f->arena, s->as.lua.text, s->as.lua.n);
   text->broken = memchr(s->as.lua.text, '\n', s->as.lua.n) != NULL;
-  boxes_add(b, text);
-  boxes_text(b, "}");
+  fmt_boxes_add(b, text);
+  fmt_boxes_text(b, "}");
 }
 
 static void assign(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_add(b, fmt_exprs(f, "", s->as.assign.targets, s->as.assign.ntargets, ""));
-  boxes_text(b, " ");
-  boxes_text(b, ast_op_text(s->as.assign.op));
-  boxes_text(b, "= ");
-  boxes_add(b, fmt_expr(f, s->as.assign.value));
+  fmt_boxes_add(b, fmt_exprs(f, "", s->as.assign.targets, s->as.assign.ntargets, ""));
+  fmt_boxes_text(b, " ");
+  fmt_boxes_text(b, ast_op_text(s->as.assign.op));
+  fmt_boxes_text(b, "= ");
+  fmt_boxes_add(b, fmt_expr(f, s->as.assign.value));
 }
 
 static void compound(Fmt *f, Boxes *b, const AstStmt *s) {
@@ -381,26 +381,26 @@ static void compound(Fmt *f, Boxes *b, const AstStmt *s) {
 }
 
 static void simple(Fmt *f, Boxes *b, const AstStmt *s) {
-  boxes_text(b, ast_stmt_name(s->kind));
+  fmt_boxes_text(b, ast_stmt_name(s->kind));
   if (s->kind == STMT_BREAK || s->kind == STMT_CONTINUE ||
       (s->kind == STMT_RETURN && !s->as.result))
     return;
-  boxes_text(b, " ");
+  fmt_boxes_text(b, " ");
   if (s->kind == STMT_LET || s->kind == STMT_VAR) {
-    boxes_add(b, fmt_decls(f, "", &s->as.let.names, ""));
-    boxes_text(b, " = ");
-    boxes_add(b, fmt_expr(f, s->as.let.value));
+    fmt_boxes_add(b, fmt_decls(f, "", &s->as.let.names, ""));
+    fmt_boxes_text(b, " = ");
+    fmt_boxes_add(b, fmt_expr(f, s->as.let.value));
   } else if (s->kind == STMT_GRID) {
-    boxes_add(b, fmt_names(f, s->as.grid.names, s->as.grid.n));
-    boxes_text(b, " = ");
-    boxes_add(b, fmt_args(f, "", &s->as.grid.args, ""));
+    fmt_boxes_add(b, fmt_names(f, s->as.grid.names, s->as.grid.n));
+    fmt_boxes_text(b, " = ");
+    fmt_boxes_add(b, fmt_args(f, "", &s->as.grid.args, ""));
   } else if (s->kind == STMT_RETURN) {
-    boxes_add(b, fmt_expr(f, s->as.result));
+    fmt_boxes_add(b, fmt_expr(f, s->as.result));
   } else if (s->kind == STMT_ASSERT) {
     AstExpr *parts[] = {s->as.assertion.cond, s->as.assertion.message};
-    boxes_add(b, fmt_exprs(f, "", parts, parts[1] ? 2 : 1, ""));
+    fmt_boxes_add(b, fmt_exprs(f, "", parts, parts[1] ? 2 : 1, ""));
   } else {
-    boxes_add(b, fmt_decls(f, "", s->kind == STMT_LAYOUT ? &s->as.layout.v : &s->as.decls, ""));
+    fmt_boxes_add(b, fmt_decls(f, "", s->kind == STMT_LAYOUT ? &s->as.layout.v : &s->as.decls, ""));
   }
 }
 
@@ -410,26 +410,26 @@ static const Box *statement(Fmt *f, const AstStmt *s) {
       [STMT_LOCAL] = true, [STMT_BARRIER] = true,  [STMT_GRID] = true,   [STMT_LAYOUT] = true,
       [STMT_BREAK] = true, [STMT_CONTINUE] = true, [STMT_RETURN] = true, [STMT_ASSERT] = true,
   };
-  Boxes b = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena);
   if (s->kind == STMT_EXPR)
-    boxes_add(&b, fmt_expr(f, s->as.expr));
+    fmt_boxes_add(&b, fmt_expr(f, s->as.expr));
   else if (s->kind == STMT_ASSIGN)
     assign(f, &b, s);
   else if (is_simple[s->kind])
     simple(f, &b, s);
   else
     compound(f, &b, s);
-  return boxes_end(&b, BOX_GROUP);
+  return fmt_boxes_end(&b, BOX_GROUP);
 }
 
 void fmt_format(Arena *scratch, const AstFile *file, Str *out) {
   Fmt f = {.arena = scratch, .file = file};
-  Sequence q = {.boxes = boxes_new(scratch), .first = true};
+  Sequence q = {.boxes = fmt_boxes_new(scratch), .first = true};
   uint32_t end = (uint32_t)file->file->n;
   sequence(&f, &q, &file->body);
   own_lines(&f, &q, end, false);
   if (q.first)
     return;
-  boxes_add(&q.boxes, box_line(scratch, BOX_NEWLINE));
-  box_print(scratch, boxes_end(&q.boxes, BOX_ROW), WIDTH, out);
+  fmt_boxes_add(&q.boxes, fmt_box_line(scratch, BOX_NEWLINE));
+  fmt_box_print(scratch, fmt_boxes_end(&q.boxes, BOX_ROW), WIDTH, out);
 }

@@ -30,35 +30,37 @@ static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
   for (size_t i = 0; i < list->n; i++) {
     bool last = i + 1 == list->n;
     const Box *item = list->item(f, list->v, i);
-    Boxes cell = boxes_new(f->arena);
+    Boxes cell = fmt_boxes_new(f->arena);
     if (i > 0)
-      boxes_add(&cell, commented ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, " "));
-    boxes_add(&cell, item);
+      fmt_boxes_add(&cell,
+                    commented ? fmt_box_line(f->arena, BOX_NEWLINE) : fmt_box_break(f->arena, " "));
+    fmt_boxes_add(&cell, item);
     if (!last || list->lone_comma)
-      boxes_text(&cell, ",");
+      fmt_boxes_text(&cell, ",");
     commented = place && (!last || *list->open) &&
                 fmt_comments_behind(f, &cell, last ? end : list->span(list->v, i + 1).begin);
-    boxes_add(b, boxes_end(&cell, list->fill ? BOX_GROUP : BOX_ROW));
+    fmt_boxes_add(b, fmt_boxes_end(&cell, list->fill ? BOX_GROUP : BOX_ROW));
   }
 }
 
 const Box *fmt_list(Fmt *f, const FmtList *list) {
-  Boxes all = boxes_new(f->arena), inner = boxes_new(f->arena);
-  boxes_text(&all, list->open);
+  Boxes all = fmt_boxes_new(f->arena), inner = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&all, list->open);
   if (list->n > 0) {
     uint32_t begin = list->span(list->v, 0).begin, end = list_end(f, list);
     if (*list->open) {
       fmt_comments_behind(f, &inner, begin);
       bool broken = fmt_token(f, begin)->line_start;
-      boxes_add(&inner, broken ? box_line(f->arena, BOX_NEWLINE) : box_break(f->arena, ""));
+      fmt_boxes_add(&inner,
+                    broken ? fmt_box_line(f->arena, BOX_NEWLINE) : fmt_box_break(f->arena, ""));
     }
     list_items(f, list, end, &inner);
-    boxes_add(&all, boxes_end(&inner, BOX_INDENT));
+    fmt_boxes_add(&all, fmt_boxes_end(&inner, BOX_INDENT));
     if (*list->open)
-      boxes_add(&all, box_break(f->arena, ""));
+      fmt_boxes_add(&all, fmt_box_break(f->arena, ""));
   }
-  boxes_text(&all, list->close);
-  return boxes_end(&all, BOX_GROUP);
+  fmt_boxes_text(&all, list->close);
+  return fmt_boxes_end(&all, BOX_GROUP);
 }
 
 static Span expr_span(const void *v, size_t i) {
@@ -93,11 +95,11 @@ static const Box *arg_item(Fmt *f, const void *v, size_t i) {
   const AstArg *a = (const AstArg *)v + i;
   if (!a->name)
     return fmt_expr(f, a->value);
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, a->name);
-  boxes_text(&b, " = ");
-  boxes_add(&b, fmt_expr(f, a->value));
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, a->name);
+  fmt_boxes_text(&b, " = ");
+  fmt_boxes_add(&b, fmt_expr(f, a->value));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close) {
@@ -113,15 +115,15 @@ static Span extent_span(const void *v, size_t i) {
 
 static const Box *extent_item(Fmt *f, const void *v, size_t i) {
   const AstExtent *x = (const AstExtent *)v + i;
-  Boxes b = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena);
   if (x->is_static)
-    boxes_text(&b, "static ");
+    fmt_boxes_text(&b, "static ");
   if (x->name && !x->is_static) {
-    boxes_text(&b, x->name);
-    boxes_text(&b, " = ");
+    fmt_boxes_text(&b, x->name);
+    fmt_boxes_text(&b, " = ");
   }
-  boxes_add(&b, fmt_expr(f, x->value));
-  return boxes_end(&b, BOX_ROW);
+  fmt_boxes_add(&b, fmt_expr(f, x->value));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static Span part_span(const void *v, size_t i) {
@@ -132,16 +134,16 @@ static const Box *part_item(Fmt *f, const void *v, size_t i) {
 }
 
 const Box *fmt_type(Fmt *f, const AstType *t) {
-  Boxes b = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena);
   if (t->base.text)
-    boxes_text(&b, t->base.text);
+    fmt_boxes_text(&b, t->base.text);
   FmtList parts = {"(", ")", t->parts, t->nparts, part_span, part_item, false, false};
   FmtList extents = {"[", "]", t->extents, t->nextents, extent_span, extent_item, false, false};
   if (t->nparts)
-    boxes_add(&b, fmt_list(f, &parts));
+    fmt_boxes_add(&b, fmt_list(f, &parts));
   if (t->has_extents)
-    boxes_add(&b, fmt_list(f, &extents));
-  return boxes_end(&b, BOX_ROW);
+    fmt_boxes_add(&b, fmt_list(f, &extents));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static Span decl_span(const void *v, size_t i) {
@@ -150,18 +152,18 @@ static Span decl_span(const void *v, size_t i) {
 
 static const Box *decl_item(Fmt *f, const void *v, size_t i) {
   const AstDecl *d = (const AstDecl *)v + i;
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, d->name.text);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, d->name.text);
   bool barrier = d->type && !d->type->base.text && !d->type->nparts;
   if (d->type) {
-    boxes_text(&b, barrier ? "" : d->is_inout ? ": inout " : ": ");
-    boxes_add(&b, fmt_type(f, d->type));
+    fmt_boxes_text(&b, barrier ? "" : d->is_inout ? ": inout " : ": ");
+    fmt_boxes_add(&b, fmt_type(f, d->type));
   }
   if (d->init) {
-    boxes_text(&b, " = ");
-    boxes_add(&b, fmt_expr(f, d->init));
+    fmt_boxes_text(&b, " = ");
+    fmt_boxes_add(&b, fmt_expr(f, d->init));
   }
-  return boxes_end(&b, BOX_ROW);
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close) {
@@ -174,9 +176,9 @@ static Span name_span(const void *v, size_t i) {
 }
 static const Box *name_item(Fmt *f, const void *v, size_t i) {
   const char *s = ((const AstName *)v)[i].text;
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, s);
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, s);
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
@@ -189,9 +191,9 @@ const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
 /* An operator between two operands; the line may break behind it. */
 static void operator_box(Fmt *f, Boxes *b, const char *op, bool tight) {
   if (!tight)
-    boxes_text(b, " ");
-  boxes_text(b, op);
-  boxes_add(b, box_break(f->arena, tight ? "" : " "));
+    fmt_boxes_text(b, " ");
+  fmt_boxes_text(b, op);
+  fmt_boxes_add(b, fmt_box_break(f->arena, tight ? "" : " "));
 }
 
 /* x op y op z, all of one precedence, break together. */
@@ -203,42 +205,42 @@ static void chain(Fmt *f, const AstExpr *e, Boxes *b) {
   if (same)
     chain(f, x, b);
   else
-    boxes_add(b, fmt_expr(f, x));
+    fmt_boxes_add(b, fmt_expr(f, x));
   bool word = op == AST_AND || op == AST_OR;
   bool tight =
       e->as.binary.op_span.begin == x->span.end && e->as.binary.op_span.end == y->span.begin;
   operator_box(f, b, ast_op_text(op), tight && !word);
-  boxes_add(b, fmt_expr(f, y));
+  fmt_boxes_add(b, fmt_expr(f, y));
 }
 
 static void compare(Fmt *f, const AstExpr *e, Boxes *b) {
-  boxes_add(b, fmt_expr(f, e->as.compare.x[0]));
+  fmt_boxes_add(b, fmt_expr(f, e->as.compare.x[0]));
   for (size_t i = 0; i < e->as.compare.n; i++) {
     operator_box(f, b, ast_op_text(e->as.compare.ops[i]), false);
-    boxes_add(b, fmt_expr(f, e->as.compare.x[i + 1]));
+    fmt_boxes_add(b, fmt_expr(f, e->as.compare.x[i + 1]));
   }
 }
 
 static const Box *operators(Fmt *f, const AstExpr *e) {
-  Boxes b = boxes_new(f->arena), group = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena), group = fmt_boxes_new(f->arena);
   if (e->kind == EXPR_BINARY)
     chain(f, e, &b);
   else
     compare(f, e, &b);
-  boxes_add(&group, boxes_end(&b, BOX_INDENT));
-  return boxes_end(&group, BOX_GROUP);
+  fmt_boxes_add(&group, fmt_boxes_end(&b, BOX_INDENT));
+  return fmt_boxes_end(&group, BOX_GROUP);
 }
 
 static const Box *conditional(Fmt *f, const AstExpr *e) {
-  Boxes b = boxes_new(f->arena), group = boxes_new(f->arena);
-  boxes_add(&b, fmt_expr(f, e->as.cond.then));
-  boxes_text(&b, " if ");
-  boxes_add(&b, fmt_expr(f, e->as.cond.cond));
-  boxes_text(&b, " else");
-  boxes_add(&b, box_break(f->arena, " "));
-  boxes_add(&b, fmt_expr(f, e->as.cond.other));
-  boxes_add(&group, boxes_end(&b, BOX_INDENT));
-  return boxes_end(&group, BOX_GROUP);
+  Boxes b = fmt_boxes_new(f->arena), group = fmt_boxes_new(f->arena);
+  fmt_boxes_add(&b, fmt_expr(f, e->as.cond.then));
+  fmt_boxes_text(&b, " if ");
+  fmt_boxes_add(&b, fmt_expr(f, e->as.cond.cond));
+  fmt_boxes_text(&b, " else");
+  fmt_boxes_add(&b, fmt_box_break(f->arena, " "));
+  fmt_boxes_add(&b, fmt_expr(f, e->as.cond.other));
+  fmt_boxes_add(&group, fmt_boxes_end(&b, BOX_INDENT));
+  return fmt_boxes_end(&group, BOX_GROUP);
 }
 
 /* ---- indices ---- */
@@ -249,61 +251,61 @@ static Span axis_span(const void *v, size_t i) {
 
 static const Box *axis_item(Fmt *f, const void *v, size_t i) {
   const AstAxis *x = (const AstAxis *)v + i;
-  Boxes b = boxes_new(f->arena);
+  Boxes b = fmt_boxes_new(f->arena);
   if (x->kind == AXIS_NONE)
-    boxes_text(&b, "None");
+    fmt_boxes_text(&b, "None");
   if (x->start)
-    boxes_add(&b, fmt_expr(f, x->start));
+    fmt_boxes_add(&b, fmt_expr(f, x->start));
   if (x->kind == AXIS_SLICE || x->kind == AXIS_WIDTH)
-    boxes_text(&b, x->kind == AXIS_WIDTH ? ":+" : ":");
+    fmt_boxes_text(&b, x->kind == AXIS_WIDTH ? ":+" : ":");
   if (x->stop)
-    boxes_add(&b, fmt_expr(f, x->stop));
+    fmt_boxes_add(&b, fmt_expr(f, x->stop));
   if (x->step) {
-    boxes_text(&b, ":");
-    boxes_add(&b, fmt_expr(f, x->step));
+    fmt_boxes_text(&b, ":");
+    fmt_boxes_add(&b, fmt_expr(f, x->step));
   }
-  return boxes_end(&b, BOX_ROW);
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static const Box *index_box(Fmt *f, const AstExpr *e) {
   FmtList list = {"[", "]", e->as.index.axes, e->as.index.n, axis_span, axis_item, false, false};
-  Boxes b = boxes_new(f->arena);
-  boxes_add(&b, fmt_expr(f, e->as.index.base));
-  boxes_add(&b, fmt_list(f, &list));
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_add(&b, fmt_expr(f, e->as.index.base));
+  fmt_boxes_add(&b, fmt_list(f, &list));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 /* ---- the rest ---- */
 
 static const Box *two(Fmt *f, const Box *x, const Box *y) {
-  Boxes b = boxes_new(f->arena);
-  boxes_add(&b, x);
-  boxes_add(&b, y);
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_add(&b, x);
+  fmt_boxes_add(&b, y);
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static const Box *worded(Fmt *f, const char *word, const AstExpr *e) {
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, word);
-  boxes_add(&b, fmt_expr(f, e));
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, word);
+  fmt_boxes_add(&b, fmt_expr(f, e));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static const Box *member(Fmt *f, const AstExpr *e) {
-  Boxes b = boxes_new(f->arena);
-  boxes_add(&b, fmt_expr(f, e->as.attr.base));
-  boxes_text(&b, ".");
-  boxes_text(&b, e->as.attr.name.text);
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_add(&b, fmt_expr(f, e->as.attr.base));
+  fmt_boxes_text(&b, ".");
+  fmt_boxes_text(&b, e->as.attr.name.text);
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 static const Box *lambda(Fmt *f, const AstExpr *e) {
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, "(");
-  boxes_add(&b, fmt_names(f, e->as.lambda.params, e->as.lambda.n));
-  boxes_text(&b, ") -> ");
-  boxes_add(&b, fmt_expr(f, e->as.lambda.body));
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, "(");
+  fmt_boxes_add(&b, fmt_names(f, e->as.lambda.params, e->as.lambda.n));
+  fmt_boxes_text(&b, ") -> ");
+  fmt_boxes_add(&b, fmt_expr(f, e->as.lambda.body));
+  return fmt_boxes_end(&b, BOX_ROW);
 }
 
 /* A literal or name as the author wrote it, without parentheses around it. */
@@ -354,9 +356,9 @@ static const Box *bare(Fmt *f, const AstExpr *e) {
 const Box *fmt_expr(Fmt *f, const AstExpr *e) {
   if (!e->paren || e->kind == EXPR_TUPLE)
     return bare(f, e);
-  Boxes b = boxes_new(f->arena);
-  boxes_text(&b, "(");
-  boxes_add(&b, bare(f, e));
-  boxes_text(&b, ")");
-  return boxes_end(&b, BOX_ROW);
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, "(");
+  fmt_boxes_add(&b, bare(f, e));
+  fmt_boxes_text(&b, ")");
+  return fmt_boxes_end(&b, BOX_ROW);
 }

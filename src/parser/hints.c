@@ -8,7 +8,7 @@
 
 #include "state.h"
 
-const char *hint_foreign_word(const char *word) {
+const char *parse_hint_foreign_word(const char *word) {
   static const struct Row {
     const char *word, *hint;
   } rows[] = {
@@ -61,7 +61,7 @@ const char *hint_foreign_word(const char *word) {
 
 /* ---- operators ---- */
 
-bool hint_operator(Parser *p) {
+bool parse_hint_operator(Parser *p) {
   static const char *const hints[T_COUNT] = {
       [T_BAD_NOT] = "write `not`",
       [T_BAD_AND] = "write `and`; on tensors and tiles, `&`",
@@ -85,7 +85,7 @@ bool hint_operator(Parser *p) {
   return true;
 }
 
-bool hint_increment(Parser *p) {
+bool parse_hint_increment(Parser *p) {
   const Token *a = parse_token(p, 0), *b = parse_token(p, 1), *c = parse_token(p, 2);
   if ((a->kind != T_PLUS && a->kind != T_MINUS) || b->kind != a->kind || b->spaced)
     return false;
@@ -151,8 +151,8 @@ static const char *operand_hint(Parser *p, TokenKind kind) {
   return NULL;
 }
 
-void hint_operand(Parser *p) {
-  if (p->failed || hint_operator(p) || (p->i == p->start && hint_comment(p, p->i)) ||
+void parse_hint_operand(Parser *p) {
+  if (p->failed || parse_hint_operator(p) || (p->i == p->start && hint_comment(p, p->i)) ||
       hint_comment_before(p))
     return;
   TokenKind kind = parse_kind(p);
@@ -182,7 +182,7 @@ static bool hint_first_word(Parser *p) {
   if (first->kind != T_NAME)
     return false;
   const char *word = parse_text(p, first);
-  const char *hint = hint_foreign_word(word);
+  const char *hint = parse_hint_foreign_word(word);
   Span span = {p->t.file, first->begin, first->end};
   bool next = p->i == p->start + 1;
   const char *close = next ? misspelt(word) : NULL;
@@ -204,11 +204,11 @@ static bool hint_first_word(Parser *p) {
 static bool hint_word_before(Parser *p) {
   const Token *t = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
   const char *word = t && t->kind == T_NAME ? parse_text(p, t) : NULL;
-  if (!word || !hint_foreign_word(word))
+  if (!word || !parse_hint_foreign_word(word))
     return false;
   Span span = {p->t.file, t->begin, t->end};
   parse_hint(p, parse_fail(p, E0053, span, "`%s` is not a word of the tile language", word), "%s",
-             hint_foreign_word(word));
+             parse_hint_foreign_word(word));
   return true;
 }
 
@@ -241,8 +241,8 @@ static const char *end_hint(const Parser *p, TokenKind kind) {
   return "end it with a line break or `;`";
 }
 
-void hint_statement_end(Parser *p) {
-  if (p->failed || hint_operator(p) || hint_first_word(p) || hint_word_before(p))
+void parse_hint_statement_end(Parser *p) {
+  if (p->failed || parse_hint_operator(p) || hint_first_word(p) || hint_word_before(p))
     return;
   for (size_t i = p->start; i < p->i; i++) {
     if (comment_like(p, i) && p->t.v[i].kind != T_MINUS) {
@@ -264,8 +264,8 @@ void hint_statement_end(Parser *p) {
 
 /* ---- where a block was wanted ---- */
 
-void hint_brace(Parser *p, const char *what) {
-  if (p->failed || hint_operator(p))
+void parse_hint_brace(Parser *p, const char *what) {
+  if (p->failed || parse_hint_operator(p))
     return;
   TokenKind kind = parse_kind(p);
   const char *hint = comparison_hint(p) ? comparison_hint(p)

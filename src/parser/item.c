@@ -201,7 +201,7 @@ void parse_lua(Parser *p, AstStmt *s) {
   if (parse_at(p, T_NEWLINE) && parse_token(p, 0)->kind == T_LBRACE)
     parse_advance(p);
   if (!parse_accept(p, T_LBRACE)) {
-    hint_brace(p, "the Lua text");
+    parse_hint_brace(p, "the Lua text");
     return;
   }
   parse_skip_newlines(p);

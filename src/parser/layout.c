@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-Boxes boxes_new(Arena *a) {
+Boxes fmt_boxes_new(Arena *a) {
   return (Boxes){.arena = a};
 }
 
-void boxes_add(Boxes *b, const Box *box) {
+void fmt_boxes_add(Boxes *b, const Box *box) {
   if (box)
     VEC_PUSH(b->arena, &b->v, box);
 }
@@ -27,24 +27,24 @@ static Box *make(Arena *a, BoxKind kind, const char *s, size_t n) {
   return b;
 }
 
-const Box *box_text(Arena *a, const char *s, size_t n) {
+const Box *fmt_box_text(Arena *a, const char *s, size_t n) {
   return make(a, BOX_TEXT, s, n);
 }
-const Box *box_break(Arena *a, const char *flat) {
+const Box *fmt_box_break(Arena *a, const char *flat) {
   return make(a, BOX_BREAK, flat, strlen(flat));
 }
-const Box *box_line(Arena *a, BoxKind kind) {
+const Box *fmt_box_line(Arena *a, BoxKind kind) {
   return make(a, kind, "", 0);
 }
-const Box *box_comment(Arena *a, const char *s, size_t n) {
+const Box *fmt_box_comment(Arena *a, const char *s, size_t n) {
   return make(a, BOX_COMMENT, s, n);
 }
 
-void boxes_text(Boxes *b, const char *s) {
-  boxes_add(b, box_text(b->arena, s, strlen(s)));
+void fmt_boxes_text(Boxes *b, const char *s) {
+  fmt_boxes_add(b, fmt_box_text(b->arena, s, strlen(s)));
 }
 
-const Box *boxes_end(Boxes *b, BoxKind kind) {
+const Box *fmt_boxes_end(Boxes *b, BoxKind kind) {
   Box *box = make(b->arena, kind, "", b->v.n);
   box->parts = b->v.v;
   for (size_t i = 0; i < b->v.n; i++) {
@@ -151,7 +151,7 @@ static void step(Printer *p, Item it) {
   }
 }
 
-void box_print(Arena *scratch, const Box *box, size_t width, Str *out) {
+void fmt_box_print(Arena *scratch, const Box *box, size_t width, Str *out) {
   Printer p = {.arena = scratch, .out = out, .width = width};
   VEC_PUSH(scratch, &p.stack, ((Item){box, 0, false}));
   while (p.stack.n > 0)

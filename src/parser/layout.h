@@ -36,18 +36,18 @@ typedef struct Boxes {
   VEC(const Box *) v;
 } Boxes;
 
-Boxes boxes_new(Arena *a);
-void boxes_add(Boxes *b, const Box *box);
-void boxes_text(Boxes *b, const char *s); /* s is kept by pointer */
+Boxes fmt_boxes_new(Arena *a);
+void fmt_boxes_add(Boxes *b, const Box *box);
+void fmt_boxes_text(Boxes *b, const char *s); /* s is kept by pointer */
 /* The parts as one box of kind ROW, GROUP or INDENT. */
-const Box *boxes_end(Boxes *b, BoxKind kind);
+const Box *fmt_boxes_end(Boxes *b, BoxKind kind);
 
-const Box *box_text(Arena *a, const char *s, size_t n);
-const Box *box_break(Arena *a, const char *flat);
-const Box *box_line(Arena *a, BoxKind kind); /* NEWLINE or EMPTY */
-const Box *box_comment(Arena *a, const char *s, size_t n);
+const Box *fmt_box_text(Arena *a, const char *s, size_t n);
+const Box *fmt_box_break(Arena *a, const char *flat);
+const Box *fmt_box_line(Arena *a, BoxKind kind); /* NEWLINE or EMPTY */
+const Box *fmt_box_comment(Arena *a, const char *s, size_t n);
 
 /* Prints the box at the given width; indentation is two spaces. */
-void box_print(Arena *scratch, const Box *box, size_t width, Str *out);
+void fmt_box_print(Arena *scratch, const Box *box, size_t width, Str *out);
 
 #endif

@@ -222,7 +222,7 @@ void parse_close(Parser *p, Bracket b) {
     parse_advance(p);
     return;
   }
-  if (hint_operator(p))
+  if (parse_hint_operator(p))
     return;
   const char *open = b.close == T_RPAREN ? "(" : "[";
   if (b.close == T_RPAREN && parse_at(p, T_COLON)) {
@@ -297,7 +297,7 @@ ParseStatus parse_expression(const ParseInput *in, AstExpr **out) {
   AstExpr *e = parse_expr_list(&p);
   parse_skip_newlines(&p);
   if (!parse_at(&p, T_EOF))
-    hint_statement_end(&p);
+    parse_hint_statement_end(&p);
   ParseStatus status = finish(&p);
   *out = status == PARSE_OK ? e : NULL;
   return status;

@@ -20,13 +20,13 @@ enum { AST_MAX_EXPR_DEPTH = 400, AST_MAX_BLOCK_DEPTH = 100 };
 
 typedef enum AstExprKind {
 #define EXPR(kind, name) EXPR_##kind,
-#include "parser/ast.def"
+#include "ast.def"
   EXPR_COUNT
 } AstExprKind;
 
 typedef enum AstStmtKind {
 #define STMT(kind, name) STMT_##kind,
-#include "parser/ast.def"
+#include "ast.def"
   STMT_COUNT
 } AstStmtKind;
 
@@ -36,7 +36,7 @@ typedef enum AstOp {
 #define BINARY(op, text, prec, token) AST_##op,
 #define COMPARE(op, text, token) AST_##op,
 #define UNARY(op, text, token) AST_##op,
-#include "parser/ast.def"
+#include "ast.def"
   AST_OP_COUNT
 } AstOp;
 

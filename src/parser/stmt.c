@@ -204,7 +204,7 @@ static void parse_roles(Parser *p, AstStmt *s) {
   if (parse_at(p, T_NEWLINE) && parse_token(p, 0)->kind == T_LBRACE)
     parse_advance(p);
   if (!parse_at(p, T_LBRACE))
-    hint_brace(p, "the roles");
+    parse_hint_brace(p, "the roles");
   Span open = parse_span(p);
   parse_advance(p);
   for (;;) {
@@ -269,10 +269,10 @@ static void check_alone(Parser *p, const AstExpr *e) {
   if (runs || (p->in->prompt && p->blocks == 0) || !parse_at_end(p))
     return;
   const Token *first = &p->t.v[p->start];
-  if (first->kind == T_NAME && e->kind == EXPR_NAME && hint_foreign_word(e->as.name)) {
+  if (first->kind == T_NAME && e->kind == EXPR_NAME && parse_hint_foreign_word(e->as.name)) {
     parse_hint(p,
                parse_fail(p, E0053, e->span, "`%s` is not a word of the tile language", e->as.name),
-               "%s", hint_foreign_word(e->as.name));
+               "%s", parse_hint_foreign_word(e->as.name));
     return;
   }
   Diag *d = parse_warn(p, E0026, e->span, "this value is not used");
@@ -297,7 +297,7 @@ static void parse_simple(Parser *p, AstStmt *s) {
 
 static void parse_stray_else(Parser *p, AstStmt *s) {
   s->kind = STMT_ERROR;
-  hint_statement_end(p);
+  parse_hint_statement_end(p);
 }
 
 static const struct StatementRow {
