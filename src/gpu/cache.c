@@ -29,6 +29,7 @@ typedef struct EntryHead {
 
 static const char entry_magic[8] = "tilesh1";
 
+/* The key is digested too: an entry renamed to another key is no entry of that key. */
 static GpuKey digest_of(const GpuKey *key, const void *data, size_t n) {
   GpuHash h;
   gpu_hash_begin(&h);
@@ -37,6 +38,7 @@ static GpuKey digest_of(const GpuKey *key, const void *data, size_t n) {
   return gpu_hash_end(&h);
 }
 
+/* File names are lower-case hexadecimal, so that they sort and need no quoting. */
 static void key_name(const GpuKey *key, char name[KEY_CHARS + 1]) {
   static const char digits[] = "0123456789abcdef";
   for (int i = 0; i < 32; i++) {
@@ -70,6 +72,8 @@ static bool folder_is_ours(int fd) {
   return fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH) == 0;
 }
 
+/* A descriptor of the folder, -1 if it cannot be used; everything below works relative to it, so
+ * that a folder moved meanwhile cannot send a name elsewhere. */
 static int open_shard(const GpuRt *rt, int shard, bool make) {
   char path[640];
   if (!rt->cache_dir[0])
@@ -87,6 +91,7 @@ static int open_shard(const GpuRt *rt, int shard, bool make) {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* All n bytes, over short reads and signals. */
 static bool read_all(int fd, void *buf, size_t n) {
   char *p = buf;
   while (n > 0) {
@@ -101,8 +106,11 @@ static bool read_all(int fd, void *buf, size_t n) {
   return true;
 }
 
+/* Damaged entries are removed at once; what is merely not there is left alone. */
 typedef enum Found { FOUND_NONE, FOUND_GOOD, FOUND_DAMAGED } Found;
 
+/* The size is checked before memory is taken for it: a damaged length must not ask for gigabytes.
+ */
 static Found read_entry(const GpuRt *rt, int fd, const GpuKey *key, Arena *a, const void **data,
                         size_t *n) {
   EntryHead head;
@@ -148,6 +156,7 @@ bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, si
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
+/* What a trim needs to know of one file. */
 typedef struct Entry {
   char name[KEY_CHARS + 1];
   struct timespec used;
@@ -168,6 +177,7 @@ static bool is_temporary(const char *name) {
   return strncmp(name, ".tmp-", 5) == 0;
 }
 
+/* A listing that does not fit in memory is cut: bounds are then kept a little later. */
 static void shard_add(Shard *s, const char *name, const struct stat *st) {
   if (s->n == s->cap) {
     size_t cap = s->cap ? 2 * s->cap : 64;
@@ -206,6 +216,7 @@ static Shard shard_scan(int dir) {
   return s;
 }
 
+/* Oldest first; the name does not matter. */
 static int by_age(const void *pa, const void *pb) {
   const struct timespec *a = &((const Entry *)pa)->used, *b = &((const Entry *)pb)->used;
   if (a->tv_sec != b->tv_sec)
@@ -213,6 +224,7 @@ static int by_age(const void *pa, const void *pb) {
   return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
+/* Another process may remove the same files at the same time: a failing unlink is no matter. */
 static void shard_trim(const GpuRt *rt, int dir) {
   uint64_t most_bytes = rt->cfg.cache_bytes / SHARDS;
   size_t most = rt->cfg.cache_entries / SHARDS > 0 ? rt->cfg.cache_entries / SHARDS : 1;
@@ -231,6 +243,7 @@ static void shard_trim(const GpuRt *rt, int dir) {
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* All n bytes, over short writes and signals; false on a full disk too. */
 static bool write_all(int fd, const void *data, size_t n) {
   const char *p = data;
   while (n > 0) {
@@ -276,6 +289,7 @@ void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
 
 /* ---- what the user sees -------------------------------------------------------------------- */
 
+/* Says why in the words of the system where it can. */
 static void check_usable(const GpuRt *rt, GpuCacheInfo *info) {
   const char *why = NULL;
   if (!rt->cache_dir[0])

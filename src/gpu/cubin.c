@@ -25,6 +25,7 @@ enum {
   ATTR_REGISTERS = 0x2f    /* symbol, count */
 };
 
+/* The file, and the three sections that everything else is found by. */
 typedef struct Cubin {
   const unsigned char *p;
   size_t n;
@@ -32,10 +33,12 @@ typedef struct Cubin {
   Elf64_Shdr names, symbols, strings;
 } Cubin;
 
+/* Offsets come from the file: compared so that no sum can overflow. */
 static bool inside(const Cubin *c, uint64_t offset, uint64_t size) {
   return offset <= c->n && size <= c->n - offset;
 }
 
+/* By copy, for the file need not be aligned. */
 static bool read_at(const Cubin *c, uint64_t offset, void *out, size_t size) {
   if (!inside(c, offset, size))
     return false;
@@ -56,6 +59,7 @@ static const char *string_at(const Cubin *c, const Elf64_Shdr *table, uint64_t a
   return memchr(s, '\0', (size_t)(table->sh_size - at)) ? s : NULL;
 }
 
+/* The section named PREFIX followed by KERNEL. */
 static bool find_section(const Cubin *c, const char *prefix, const char *kernel, Elf64_Shdr *out) {
   size_t n = strlen(prefix);
   for (unsigned i = 0; i < c->head.e_shnum && section(c, i, out); i++) {
@@ -80,6 +84,7 @@ static bool open_cubin(Cubin *c, const void *p, size_t n) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
+/* One attribute of a .nv.info section. */
 typedef struct Attribute {
   unsigned id, value; /* value: of formats without a payload */
   const unsigned char *data;
@@ -101,6 +106,7 @@ static bool next_attribute(const Cubin *c, const Elf64_Shdr *info, uint64_t *at,
   return out->n <= left - sizeof head;
 }
 
+/* The i-th word of the payload, 0 past its end. */
 static uint32_t word(const Attribute *a, size_t i) {
   uint32_t x = 0;
   if (4 * i + 4 <= a->n)
@@ -141,6 +147,7 @@ static void read_own(const Cubin *c, GpuFacts *f) {
   }
 }
 
+/* A kernel that has no section of a kind has none of what it would hold. */
 static GpuFacts read_kernel(const Cubin *c, uint32_t symbol, const char *name, Arena *a) {
   GpuFacts f = {.name = arena_strdup(a, name)};
   Elf64_Shdr s;
@@ -153,6 +160,7 @@ static GpuFacts read_kernel(const Cubin *c, uint32_t symbol, const char *name, A
   return f;
 }
 
+/* Device functions are FUNC symbols too; only kernels carry the entry bit. */
 static bool is_entry(const Elf64_Sym *s) {
   return ELF64_ST_TYPE(s->st_info) == STT_FUNC && (s->st_other & ENTRY_BIT) != 0;
 }

@@ -14,6 +14,7 @@
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
+/* All rows but the later ones, which older drivers lack, must be there. */
 static bool resolve(Driver *d) {
 #define DRIVER(member, symbol, args)                                                               \
   if (!gpu_lib_symbol(&d->lib, symbol, &d->member))                                                \
@@ -25,6 +26,7 @@ static bool resolve(Driver *d) {
   return true;
 }
 
+/* What the user can do; the name of the error alone helps nobody. */
 static const char *advice(CUresult r) {
   switch (r) {
   case CUDA_ERROR_NO_DEVICE:
@@ -38,11 +40,13 @@ static const char *advice(CUresult r) {
   }
 }
 
+/* The driver's own spelling, to be searched for. */
 static const char *error_name(const Driver *d, CUresult r) {
   const char *name = NULL;
   return d->error_name(r, &name) == CUDA_SUCCESS && name ? name : "unknown error";
 }
 
+/* Opens the library, resolves it and initialises it, leaving the reason where one of them fails. */
 static void start_driver(GpuRt *rt, Driver *d) {
   static const char *const names[] = {"libcuda.so.1", NULL};
   if (!gpu_lib_open(rt, &d->lib, names) || !resolve(d)) {
@@ -63,6 +67,7 @@ static void start_driver(GpuRt *rt, Driver *d) {
   d->ready = true;
 }
 
+/* The lock is held while the driver starts: a second thread waits instead of starting it twice. */
 const Driver *gpu_driver(GpuRt *rt, Str *why) {
   pthread_mutex_lock(&rt->driver_lock);
   if (!rt->driver) {
@@ -78,11 +83,13 @@ const Driver *gpu_driver(GpuRt *rt, Str *why) {
   return NULL;
 }
 
+/* What the helper thread is told; it frees it. */
 typedef struct StartJob {
   GpuRt *rt;
   int ordinal;
 } StartJob;
 
+/* Retains the device's context, which is what takes long; gpu_open then only adds to its count. */
 static void *start_thread(void *arg) {
   StartJob job = *(StartJob *)arg;
   CUcontext context;
@@ -98,6 +105,7 @@ static void *start_thread(void *arg) {
   return NULL;
 }
 
+/* A thread that cannot be made costs start-up time later, nothing else. */
 void gpu_start_async(GpuRt *rt, int ordinal) {
   StartJob *job = rt->started ? NULL : malloc(sizeof *job);
   if (!job)
@@ -109,6 +117,7 @@ void gpu_start_async(GpuRt *rt, int ordinal) {
     free(job);
 }
 
+/* Only the thread that opens devices joins, so no lock is needed. */
 static void join_starter(GpuRt *rt) {
   if (rt->started && !rt->joined)
     pthread_join(rt->starter, NULL);
@@ -160,6 +169,7 @@ Status gpu_refuse(Gpu *g, Status st, const char *fmt, ...) {
   return st;
 }
 
+/* The expression that failed is part of the message, as it stands in the source. */
 Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail) {
   const char *words = NULL;
   if (r == CUDA_SUCCESS)
@@ -174,6 +184,7 @@ Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail) {
                     is_sticky(r) ? "; the device is lost until the program starts anew" : "");
 }
 
+/* Asked at the head of every call, so that a lost device is never touched again. */
 bool gpu_alive(Gpu *g) {
   if (!g->lost)
     return true;
@@ -194,6 +205,7 @@ const GpuProps *gpu_props(const Gpu *g) {
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
+/* Woken early by a signal, which is then seen by the caller's poll. */
 static void pause_us(long us) {
   struct timespec t = {0, us * 1000};
   (void)nanosleep(&t, NULL);
@@ -218,6 +230,7 @@ Status gpu_wait(Gpu *g, CUevent e, CUstream s) {
   }
 }
 
+/* Waits for the write itself, so that clearing cannot overtake setting. */
 Status gpu_stop(Gpu *g, bool stop) {
   if (!gpu_alive(g))
     return ST_DEVICE;
@@ -274,11 +287,13 @@ bool gpu_fault_take(Gpu *g, GpuFault *out) {
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/* 0 for what this driver does not know: an older driver has fewer attributes. */
 static int attribute(const Driver *d, CUdevice device, CUdevice_attribute which) {
   int value = 0;
   return d->device_attribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
+/* Every figure that the compiler, `tilesh doctor` or the roofline asks for. */
 static void read_props(const Driver *d, CUdevice device, int ordinal, GpuProps *p) {
 #define ASK(what) attribute(d, device, CU_DEVICE_ATTRIBUTE_##what)
   memset(p, 0, sizeof *p);
@@ -315,6 +330,7 @@ static Status open_pool(Gpu *g) {
   return ST_OK;
 }
 
+/* The stop word is device memory: polling mapped memory is a hundred times slower. */
 static Status open_words(Gpu *g) {
   void *host = NULL;
   GPU_TRY(g, g->d->mem_alloc(&g->stop_word, 256), NULL);
@@ -326,6 +342,7 @@ static Status open_words(Gpu *g) {
   return ST_OK;
 }
 
+/* Streams do not wait for the legacy stream, which other libraries in the process may use. */
 static Status open_context(Gpu *g) {
   GPU_TRY(g, g->d->primary_retain(&g->context, g->device), NULL);
   GPU_TRY(g, g->d->set_current(g->context), NULL);
@@ -337,6 +354,7 @@ static Status open_context(Gpu *g) {
   return st;
 }
 
+/* Everything that needs no driver call; the rest is zero until open_context. */
 static Gpu *gpu_make(GpuRt *rt, const Driver *d) {
   Gpu *g = calloc(1, sizeof *g);
   if (!g)
@@ -349,6 +367,7 @@ static Gpu *gpu_make(GpuRt *rt, const Driver *d) {
   return g;
 }
 
+/* The ordinal is checked here, for the driver would only say "invalid device". */
 static Status find_device(const Driver *d, int ordinal, CUdevice *device, Str *why) {
   int count = 0;
   if (d->device_count(&count) == CUDA_SUCCESS && ordinal >= 0 && ordinal < count &&
@@ -445,6 +464,7 @@ int gpu_count(GpuRt *rt, Str *why) {
   return count;
 }
 
+/* One line a device. */
 static void doctor_device(const GpuProps *p, Str *out) {
   char memory[24], shared[24], l2[24];
   str_addf(

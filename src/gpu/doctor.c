@@ -5,6 +5,7 @@
  */
 #include "private.h"
 
+/* Also warns where the pair of driver and compiler cannot work together. */
 static void doctor_nvrtc(GpuRt *rt, Str *out) {
   Arena *a = arena_new(NULL, "doctor");
   Str why = str_new(a);
@@ -27,6 +28,7 @@ static void doctor_nvrtc(GpuRt *rt, Str *out) {
   arena_free(a);
 }
 
+/* The place is shown even where it cannot be used, with the reason. */
 static void doctor_cache(GpuRt *rt, Str *out) {
   GpuCacheInfo c = gpu_cache_info(rt);
   char size[24], most[24];

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+/* The codes of the file head; other informational lines are kept but pass. */
 static bool is_refused(int code) {
   return code == 7504 || (code >= 7508 && code <= 7515) || code == 7520 || code == 7602;
 }
@@ -30,6 +31,7 @@ static int code_of(const char *line, size_t n) {
   return 0;
 }
 
+/* The front end marks its warnings by the word alone. */
 static bool has_word(const char *line, size_t n, const char *w) {
   size_t wn = strlen(w);
   for (size_t i = 0; i + wn <= n; i++)
@@ -59,6 +61,7 @@ static void read_log(GpuImage *image, Arena *a) {
   image->nwarnings = (int)v.n;
 }
 
+/* Local memory first: it is the commoner one and says more. */
 static const char *first_reason(const GpuImage *image, Arena *a) {
   for (int i = 0; i < image->nkernels; i++) {
     const GpuFacts *k = &image->kernels[i];

@@ -11,6 +11,7 @@
 
 /* ---- modules ------------------------------------------------------------------------------- */
 
+/* A cubin that does not load is nearly always one of a newer NVRTC than the driver. */
 static Status load_failed(Gpu *g, CUresult r, const GpuImage *image) {
   Status st = gpu_result(g, r, "loading", image->name);
   if (r == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || r == CUDA_ERROR_NO_BINARY_FOR_GPU ||
@@ -101,6 +102,7 @@ Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out) {
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
+/* Above 48 KiB a kernel must ask; the driver remembers, and so do we. */
 static Status opt_in(Gpu *g, GpuKernel *k, size_t shared) {
   if (shared <= k->shared_set || shared <= 48 << 10)
     return ST_OK;
@@ -124,10 +126,12 @@ Status gpu_occupancy(Gpu *g, GpuKernel *k, unsigned threads, size_t shared, int 
   return ST_OK;
 }
 
+/* An extent left out counts as 1. */
 static unsigned at_least_1(unsigned x) {
   return x ? x : 1;
 }
 
+/* Clusters and programmatic launch; most launches have neither and take the plain call. */
 static unsigned attributes(const GpuLaunch *l, CUlaunchAttribute a[2]) {
   unsigned n = 0;
   if (l->cluster[0] | l->cluster[1] | l->cluster[2]) {
@@ -143,6 +147,7 @@ static unsigned attributes(const GpuLaunch *l, CUlaunchAttribute a[2]) {
   return n;
 }
 
+/* The driver reads the attributes during the call, so they may lie on the stack. */
 static Status launch_with(Gpu *g, const GpuLaunch *l, CUlaunchAttribute *a, unsigned n) {
   CUlaunchConfig c = {
       .gridDimX = l->grid[0],

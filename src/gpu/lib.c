@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* By path or by bare name; the path found is kept for `tilesh doctor`. */
 static bool try_open(GpuLib *lib, const char *path) {
   /* NODELETE: vendors' libraries keep threads and memory, and do not survive being unloaded */
   void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -31,6 +32,7 @@ static void note_failure(GpuLib *lib, const char *path) {
     snprintf(lib->error, sizeof lib->error, "%s does not load: %s", path, e);
 }
 
+/* Both may hold wildcards: a folder of Python packages, a version of a file. */
 static bool try_folder(GpuLib *lib, const char *folder, const char *name) {
   char path[512];
   glob_t g = {0};
@@ -63,6 +65,7 @@ static bool try_path(GpuLib *lib, const char *path, const char *name) {
   return false;
 }
 
+/* A folder below the one that an environment variable names. */
 static bool try_env(GpuLib *lib, const char *variable, const char *below, const char *name) {
   const char *root = getenv(variable);
   char folder[512];
@@ -72,6 +75,7 @@ static bool try_env(GpuLib *lib, const char *variable, const char *below, const 
   return n > 0 && (size_t)n < sizeof folder && try_folder(lib, folder, name);
 }
 
+/* Where installers, distributions and pip put the libraries. */
 static bool try_usual(GpuLib *lib, const char *name) {
   static const char *const env[][2] = {
       {"CUDA_HOME", "lib64"},

@@ -11,10 +11,12 @@
 
 /* ---- allocation ---------------------------------------------------------------------------- */
 
+/* From the pool where there is one: a microsecond instead of a hundred. */
 static CUresult raw_alloc(Gpu *g, CUdeviceptr *p, size_t bytes) {
   return g->pool ? g->d->alloc_async(p, bytes, g->main) : g->d->mem_alloc(p, bytes);
 }
 
+/* The figures tell whether less would have fitted. */
 static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
   char want[24], have[24], all[24];
   size_t free_bytes = 0, total = 0;
@@ -94,6 +96,7 @@ static Status staging_take(Gpu *g, size_t i, Staging **out) {
   return st;
 }
 
+/* Bytes of the piece that begins at `at`. */
 static size_t piece(size_t n, size_t at) {
   return n - at < (size_t)STAGING_BYTES ? n - at : (size_t)STAGING_BYTES;
 }
@@ -119,6 +122,7 @@ Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n) {
   return ST_OK;
 }
 
+/* Starts the i-th piece on its way into its buffer. */
 static Status queue_piece(Gpu *g, GpuPtr src, size_t n, size_t i) {
   Staging *s;
   size_t at = i * STAGING_BYTES;
@@ -131,6 +135,7 @@ static Status queue_piece(Gpu *g, GpuPtr src, size_t n, size_t i) {
   return ST_OK;
 }
 
+/* The next piece travels while this one is copied out. */
 static Status download_pieces(Gpu *g, char *dst, GpuPtr src, size_t n) {
   size_t pieces = (n + STAGING_BYTES - 1) / STAGING_BYTES;
   Status st = queue_piece(g, src, n, 0);

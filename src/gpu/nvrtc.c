@@ -15,6 +15,7 @@ enum { MAX_OPTIONS = 32, RESULT_INVALID_OPTION = 5, RESULT_COMPILATION = 6, RESU
 
 /* ---- the library --------------------------------------------------------------------------- */
 
+/* Every row must be there: NVRTC has had them since CUDA 11. */
 static bool resolve(Nvrtc *t) {
 #define NVRTC(member, symbol, args)                                                                \
   if (!gpu_lib_symbol(&t->lib, symbol, &t->member))                                                \
@@ -68,6 +69,7 @@ const char *gpu_nvrtc_version(GpuRt *rt, Str *why) {
 
 /* ---- options and key ----------------------------------------------------------------------- */
 
+/* The options of one compilation, in the order NVRTC and the key see them. */
 typedef struct Options {
   const char *v[MAX_OPTIONS];
   int n;
@@ -108,6 +110,7 @@ static GpuKey key_of(const GpuRt *rt, const GpuCompile *job, const Options *o) {
 
 /* ---- what is stored: three lengths, then cubin, PTX, log ------------------------------------ */
 
+/* What one compilation gives. */
 typedef struct Parts {
   const char *cubin, *ptx, *log;
   uint64_t cubin_n, ptx_n, log_n;
@@ -126,6 +129,7 @@ static void *pack(const Parts *p, Arena *a, size_t *n) {
   return out;
 }
 
+/* The lengths are checked against what is there, though the digest already vouches for them. */
 static bool unpack(const void *data, size_t n, Arena *a, Parts *out) {
   uint64_t head[3];
   const char *at = (const char *)data + sizeof head;
@@ -161,6 +165,7 @@ static const char *take(NvrtcProgram p, SizeFn size, TextFn text, Arena *a, uint
   return out;
 }
 
+/* Which of them is the user's to mend decides between ST_DEVICE and ST_COMPILE. */
 static Status explain(const Nvrtc *t, const GpuCompile *job, int code, const char *log, Str *why) {
   if (code == RESULT_INVALID_OPTION)
     gpu_say(why, "NVRTC %s (%s) does not take %s or another option%s%s", t->version_text,
@@ -175,6 +180,7 @@ static Status explain(const Nvrtc *t, const GpuCompile *job, int code, const cha
   return code == RESULT_COMPILATION ? ST_COMPILE : ST_DEVICE;
 }
 
+/* A success without a cubin happens for virtual architectures (compute_90). */
 static Status collect(const Nvrtc *t, NvrtcProgram p, const GpuCompile *job, Arena *a, Parts *out,
                       Str *why) {
   out->cubin = take(p, t->cubin_size, t->cubin, a, &out->cubin_n);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+/* An empty variable counts as unset. */
 static const char *env_or_null(const char *name) {
   const char *s = getenv(name);
   return s && *s ? s : NULL;
@@ -32,6 +33,7 @@ static void find_cache_dir(GpuRt *rt) {
     rt->cache_dir[0] = '\0';
 }
 
+/* Given but empty, no place is searched: how tests take the libraries away. */
 static void find_library_path(GpuRt *rt) {
   const char *path = rt->cfg.library_path ? rt->cfg.library_path : getenv("TILESH_CUDA_PATH");
   if (!path)
@@ -127,6 +129,7 @@ static void hex(char *out, size_t n, const unsigned char *p, size_t size) {
   out[k] = '\0';
 }
 
+/* The notes of one segment; their sizes are trusted no further than its end. */
 static void scan_notes(const unsigned char *p, size_t n, BuildId *id) {
   size_t at = 0;
   while (at + 12 <= n && !id->found) {

@@ -26,6 +26,7 @@ static const uint32_t round_constant[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
+/* The message schedule: 16 words of the block, 48 made from them. */
 static void schedule(uint32_t w[64], const unsigned char *block) {
   for (int i = 0; i < 16; i++)
     w[i] = read_be(block + 4 * i);
@@ -36,6 +37,7 @@ static void schedule(uint32_t w[64], const unsigned char *block) {
   }
 }
 
+/* One block of 64 bytes into the state. */
 static void compress(uint32_t h[8], const unsigned char *block) {
   uint32_t w[64], v[8]; /* v: a b c d e f g h of the standard */
   schedule(w, block);

@@ -33,6 +33,7 @@ static void make_spin(Gpu *g) {
   arena_free(a);
 }
 
+/* Behind it the launches of a burst pile up, and then run without a gap. */
 static Status spin(Gpu *g, double ms) {
   unsigned long long ns = (unsigned long long)(ms * 1e6);
   void *args[] = {&ns};
@@ -44,12 +45,14 @@ static Status spin(Gpu *g, double ms) {
   return gpu_launch(g, &l);
 }
 
+/* Not interrupted by the device: the card cools, its clock recovers. */
 static void rest(int ms) {
   struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
   if (ms > 0)
     (void)nanosleep(&t, NULL);
 }
 
+/* One measurement; too large for the stack of a small thread. */
 typedef struct Timer {
   Gpu *g;
   GpuEvent *from, *to;
@@ -59,6 +62,7 @@ typedef struct Timer {
   double ms[MAX_BURSTS];
 } Timer;
 
+/* n launches one behind the other. */
 static Status rounds(Timer *t, int n) {
   Status st = ST_OK;
   for (int i = 0; i < n && st == ST_OK; i++)
@@ -66,6 +70,7 @@ static Status rounds(Timer *t, int n) {
   return st;
 }
 
+/* Every burst is waited for, so that an interrupt ends the measurement between two. */
 static Status burst(Timer *t, int i) {
   double ms = 0;
   rest(t->o.rest_ms);
@@ -97,6 +102,7 @@ static double quantile(const double *v, int n, double q) {
   return v[i] + (at - i) * (next - v[i]);
 }
 
+/* Median and quartiles: one disturbed burst must not move the result. */
 static void summarise(Timer *t, GpuTiming *out) {
   int n = t->o.bursts;
   qsort(t->ms, (size_t)n, sizeof *t->ms, by_value);
@@ -125,6 +131,7 @@ static Status run_timer(Timer *t, GpuTiming *out) {
   return st;
 }
 
+/* The usual number where none is given, held to what fits. */
 static int pick(int given, int usual, int most) {
   int n = given > 0 ? given : usual;
   return n < most ? n : most;

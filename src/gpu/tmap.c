@@ -11,6 +11,7 @@ static bool refuse(Str *why, const char *what, int axis, uint64_t value) {
   return false;
 }
 
+/* The rules that hold for each axis. */
 static bool check_axis(const GpuTmap *t, int i, Str *why) {
   if (t->extent[i] < 1 || t->extent[i] > (uint64_t)1 << 32)
     return refuse(why, "an extent outside 1 to 2^32", i, t->extent[i]);
@@ -24,6 +25,7 @@ static bool check_axis(const GpuTmap *t, int i, Str *why) {
   return true;
 }
 
+/* What the swizzle asks of the innermost axis. */
 static bool check_inner(const GpuTmap *t, Str *why) {
   uint64_t bytes = t->box[0] * dtype_size(t->dtype);
   if (bytes % 16 != 0)

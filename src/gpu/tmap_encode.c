@@ -10,6 +10,7 @@
 
 enum { MAX_CACHED = 4096 };
 
+/* 8-bit types travel as bytes: the accelerator only moves them. */
 static CUtensorMapDataType cu_type(DType t) {
   switch (t) {
   case DT_F16:
@@ -36,6 +37,7 @@ static CUtensorMapDataType cu_type(DType t) {
   }
 }
 
+/* Not the numbering of wgmma's descriptors: there 1 is 128 bytes. */
 static CUtensorMapSwizzle cu_swizzle(int bytes) {
   switch (bytes) {
   case 32:
@@ -93,6 +95,7 @@ static Status encode(Gpu *g, const GpuTmap *t, CUtensorMap *out) {
   return gpu_result(g, r, "encoding a tensor map", NULL);
 }
 
+/* A full cache is emptied whole: it refills in microseconds. */
 static void cache(Gpu *g, const GpuTmap *key, const CUtensorMap *map) {
   if (g->tmaps && map_count(g->tmaps) >= MAX_CACHED) {
     arena_reset(g->tmap_arena);

@@ -47,6 +47,7 @@ void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out) {
 
 /* ---- conversions --------------------------------------------------------------------------- */
 
+/* fn(x), asking for its part. */
 static void call1(Printer *p, const char *fn, const IrExpr *x, Str *out) {
   (void)cuda_part(p, fn);
   str_addf(out, "%s(", fn);
@@ -54,6 +55,7 @@ static void call1(Printer *p, const char *fn, const IrExpr *x, Str *out) {
   str_addc(out, ')');
 }
 
+/* Through int, then held to the limits: saturation at the narrow type. */
 static void to_small(Printer *p, const IrExpr *x, DType to, const char *fn, Str *out) {
   (void)cuda_part(p, "ts_hold");
   str_add(out, "ts_hold(");
@@ -61,6 +63,7 @@ static void to_small(Printer *p, const IrExpr *x, DType to, const char *fn, Str 
   str_addf(out, ", %lld, %lld)", (long long)dtype_int_min(to), (long long)dtype_int_max(to));
 }
 
+/* The hardware's conversions truncate and saturate; the prelude mends their NaN. */
 static void float_to_int(Printer *p, const IrExpr *x, DType to, Str *out) {
   const char *stem = x->type == DT_F64 ? "ts_f64_to_" : "ts_to_";
   if (dtype_bits(to) >= 32)
@@ -69,6 +72,8 @@ static void float_to_int(Printer *p, const IrExpr *x, DType to, Str *out) {
     to_small(p, x, to, arena_printf(p->a, "%si32", stem), out);
 }
 
+/* In one rounding: f32 holds integers of 24 bits exactly, and of wider ones f16 and f8 overflow
+ * wherever it does not; bf16 reaches further, so there the value is made odd first. */
 static void int_to_narrow_float(Printer *p, const IrExpr *x, DType to, Str *out) {
   bool exact = dtype_bits(x->type) < 32 || to != DT_BF16;
   (void)cuda_part(p, "ts_f64_to_odd");
@@ -95,6 +100,7 @@ static bool holds(DType to, DType from) {
   return false;
 }
 
+/* From f64 through a value rounded to odd, so that two roundings are one. */
 static void float_to_float(Printer *p, const IrExpr *x, DType to, int prec, Str *out) {
   if (to == DT_F64 && x->type == DT_F64)
     cuda_expr(p, x, prec, out);
@@ -113,6 +119,7 @@ static void float_to_float(Printer *p, const IrExpr *x, DType to, int prec, Str 
   }
 }
 
+/* C's casts wrap, as the language does; none is written where the value fits anyway. */
 static void int_to_int(Printer *p, const IrExpr *e, int prec, Str *out) {
   const IrExpr *x = e->arg[0];
   CType to = cuda_ctype(p, e), from = cuda_ctype(p, x);

@@ -11,10 +11,12 @@
 
 /* ---- types --------------------------------------------------------------------------------- */
 
+/* Whether a 32-bit variable can hold it. */
 static bool fits_int(Range r) {
   return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
+/* narrow: an i64 that is known to fit. */
 static CType type_of(DType t, bool narrow) {
   switch (t) {
   case DT_BOOL:
@@ -92,6 +94,7 @@ const char *cuda_memory(DType t) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
+/* The shortest decimal that reads back the same; inf and NaN have no literal. */
 static void float_constant(Printer *p, DType t, double x, Str *out) {
   const char *suffix = t == DT_F64 ? "_f64" : "";
   bool special = x != x || x - x != 0.0;
@@ -107,6 +110,7 @@ static void float_constant(Printer *p, DType t, double x, Str *out) {
   }
 }
 
+/* With the suffix of its type, so that C computes in it; the least values have no literal. */
 static void int_constant(Printer *p, const IrExpr *e, Str *out) {
   int64_t v = e->as.value.as.i;
   switch (cuda_ctype(p, e)) {
@@ -133,6 +137,7 @@ static void int_constant(Printer *p, const IrExpr *e, Str *out) {
   }
 }
 
+/* Such a constant begins with a minus, which binds like a unary operator; -0.0 does too. */
 static bool is_negative(const IrExpr *e) {
   if (e->op != OP_CONST || e->type == DT_U64)
     return false;
@@ -154,6 +159,7 @@ static void constant(Printer *p, const IrExpr *e, int prec, Str *out) {
 
 /* ---- operators ----------------------------------------------------------------------------- */
 
+/* How C spells an operation that it has, and how tightly it binds. */
 typedef struct Operator {
   const char *text; /* " + " */
   int prec;
@@ -192,6 +198,7 @@ static void infix(Printer *p, const IrExpr *e, Operator o, int prec, const char 
   close_paren(out, prec > o.prec);
 }
 
+/* What wraps. */
 static bool is_arithmetic(OpCode op) {
   return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_NEG;
 }
@@ -200,6 +207,7 @@ static unsigned width(const IrExpr *e) {
   return dtype_bits(e->type);
 }
 
+/* A shift that C defines: the count is known to be below the width. */
 static bool constant_shift(const IrExpr *e) {
   int64_t n = e->arg[1]->op == OP_CONST ? e->arg[1]->as.value.as.i : -1;
   return n >= 0 && n < (int64_t)width(e);
@@ -214,6 +222,7 @@ static bool is_modular(Printer *p, const IrExpr *e) {
 
 static void modular(Printer *p, const IrExpr *e, CType u, int prec, Str *out);
 
+/* Negation is a difference from 0; a shift count stays a plain number. */
 static void modular_infix(Printer *p, const IrExpr *e, CType u, int prec, Str *out) {
   Operator o = e->op == OP_NEG ? operators[OP_SUB] : operators[e->op];
   open_paren(out, prec > o.prec);
@@ -333,6 +342,7 @@ static bool keeps_grid(OpCode op) { /* of narrow operands, the result is on thei
   }
 }
 
+/* Comma-separated, in parentheses. */
 static void arguments(Printer *p, const IrExpr *e, Str *out) {
   bool bits = e->op == OP_POPCOUNT || e->op == OP_CLZ;
   str_addc(out, '(');
@@ -345,6 +355,8 @@ static void arguments(Printer *p, const IrExpr *e, Str *out) {
   str_addc(out, ')');
 }
 
+/* A call of the row's prelude function; what is narrower than the function's type is cut to size.
+ */
 static void call(Printer *p, const IrExpr *e, Str *out) {
   const OpInfo *info = op_info(e->op);
   const char *stem = info->cuda;
@@ -377,6 +389,7 @@ static bool plain_division(Printer *p, const IrExpr *e) {
   return cuda_range(p, e->arg[0]).lo >= 0 && cuda_range(p, e->arg[1]).lo >= 1;
 }
 
+/* The whole product of narrow types fits in an int. */
 static void small_mulhi(Printer *p, const IrExpr *e, Str *out) {
   str_addf(out, "(%s)((", cuda_memory(e->type));
   cuda_expr(p, e->arg[0], PREC_MUL, out);
@@ -385,6 +398,7 @@ static void small_mulhi(Printer *p, const IrExpr *e, Str *out) {
   str_addf(out, ") >> %u)", width(e));
 }
 
+/* ~ of a narrow unsigned would set bits above its width. */
 static void complement(Printer *p, const IrExpr *e, Str *out) {
   if (e->type == DT_BOOL)
     str_addc(out, '!');
@@ -395,6 +409,7 @@ static void complement(Printer *p, const IrExpr *e, Str *out) {
   cuda_expr(p, e->arg[0], PREC_UNARY, out);
 }
 
+/* Both sides are evaluated in the language; they have no effect, so C may pick one. */
 static void choice(Printer *p, const IrExpr *e, int prec, Str *out) {
   open_paren(out, prec > PREC_CHOICE);
   cuda_expr(p, e->arg[0], PREC_CHOICE + 1, out);
@@ -405,6 +420,7 @@ static void choice(Printer *p, const IrExpr *e, int prec, Str *out) {
   close_paren(out, prec > PREC_CHOICE);
 }
 
+/* C's operators are exact enough for f32 and f64; narrow floats are rounded to their grid. */
 static void float_arithmetic(Printer *p, const IrExpr *e, int prec, Str *out) {
   bool round = cuda_is_narrow(e->type) && e->op != OP_NEG;
   if (round)
@@ -418,6 +434,7 @@ static void float_arithmetic(Printer *p, const IrExpr *e, int prec, Str *out) {
     str_addc(out, ')');
 }
 
+/* By a known count an operator, else the prelude, which knows counts out of range. */
 static void shift(Printer *p, const IrExpr *e, int prec, Str *out) {
   if (constant_shift(e) && e->op == OP_SHL)
     integer(p, e, prec, out);
@@ -430,6 +447,7 @@ static void shift(Printer *p, const IrExpr *e, int prec, Str *out) {
     call(p, e, out);
 }
 
+/* Both operands are known to be non-negative: C truncates as the language rounds down. */
 static void division(Printer *p, const IrExpr *e, int prec, Str *out) {
   static const Operator divide = {" / ", PREC_MUL}, remain = {" % ", PREC_MUL};
   infix(p, e, e->op == OP_MOD ? remain : divide, prec, "", out);
@@ -437,6 +455,7 @@ static void division(Printer *p, const IrExpr *e, int prec, Str *out) {
 
 /* ---- any expression ------------------------------------------------------------------------ */
 
+/* The operations that are not leaves and have no rule of their own. */
 static void node(Printer *p, const IrExpr *e, int prec, Str *out) {
   if (is_arithmetic(e->op) && dtype_is_float(e->type))
     float_arithmetic(p, e, prec, out);
@@ -489,6 +508,7 @@ void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out) {
 
 /* ---- what expressions share ---------------------------------------------------------------- */
 
+/* Each node once: a graph of n nodes may be a tree of 2^n. */
 static void count_uses(Printer *p, const IrExpr *e) {
   if (e->nargs == 0)
     return;
@@ -509,6 +529,7 @@ static bool is_worth(const IrExpr *e) {
   return spelling[0] == 't' && e->nargs > 0;
 }
 
+/* Operands first, so that a temporary is declared before the one that uses it. */
 static void bind(Printer *p, const IrExpr *e) {
   if (e->nargs == 0 || cuda_fact(p, e)->temp)
     return;

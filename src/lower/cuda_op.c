@@ -22,6 +22,7 @@ static void registers(Printer *p, const IrOperand *o, Str *out) {
   str_addc(out, ']');
 }
 
+/* Pointer arithmetic in elements of the buffer. */
 static void global(Printer *p, const IrOperand *o, Str *out) {
   int64_t first = -1;
   str_add(out, cuda_buffer(p, o->buf));
@@ -31,6 +32,7 @@ static void global(Printer *p, const IrOperand *o, Str *out) {
   cuda_expr(p, o->expr, PREC_ADD + 1, out);
 }
 
+/* base: "smem", the address as instructions take it, or "ts_shared", a pointer. */
 static void shared(Printer *p, const char *base, const IrExpr *address, Str *out) {
   (void)cuda_part(p, "ts_smem");
   p->shared = true;
@@ -38,6 +40,7 @@ static void shared(Printer *p, const char *base, const IrExpr *address, Str *out
   cuda_expr_u32(p, address, PREC_ADD + 1, out);
 }
 
+/* By its address in the parameter space, where the hardware reads it. */
 static void tensor_map(Printer *p, const IrTmap *t, Str *out) {
   if (!p->tmap_name[t->id])
     p->tmap_name[t->id] = cuda_fresh(p, t->name);
@@ -46,11 +49,13 @@ static void tensor_map(Printer *p, const IrTmap *t, Str *out) {
   str_addf(out, "&%s", p->tmap_name[t->id]);
 }
 
+/* The i-th letter of a signature; the one before a `*` goes on for ever. */
 static char letter(const char *sig, int i) {
   size_t n = strcspn(sig, "*");
   return (size_t)i < n ? sig[i] : sig[n - 1];
 }
 
+/* One operand by its letter. */
 static void operand(Printer *p, char kind, const IrOperand *o, Str *out) {
   switch (kind) {
   case 's':
@@ -88,12 +93,14 @@ static void arguments(Printer *p, const IrOp *op, int first, const char *skip, S
   str_addc(out, ')');
 }
 
+/* The verifier has seen to it that it is one. */
 static int64_t constant(const IrOp *op, int i) {
   int64_t v = 0;
   (void)ir_is_const(op->operand[i].expr, &v);
   return v;
 }
 
+/* A row of ops.def without a prelude function is our bug, but the user gets a diagnostic. */
 static void need(Printer *p, const IrStmt *s, const char *fn) {
   if (!cuda_part(p, fn))
     cuda_fail(p, s->span, "there is no `%s` in the CUDA prelude", fn);
@@ -156,6 +163,7 @@ static void with_coordinates(Printer *p, const IrStmt *s, int at) {
   line_of(p, fn, &args);
 }
 
+/* The size is part of the instruction, so of the name. */
 static void cp_async(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
@@ -164,6 +172,7 @@ static void cp_async(Printer *p, const IrStmt *s) {
   line_of(p, arena_printf(p->a, "ts_cp_async_%lld", (long long)constant(op, 2)), &args);
 }
 
+/* The dtype is part of the instruction. */
 static void mma_sync(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
@@ -189,11 +198,13 @@ static void fault(Printer *p, const IrStmt *s) {
 
 /* ---- vectors of bytes ---------------------------------------------------------------------- */
 
+/* The i-th word of a vector, or the one there is. */
 static const char *word(Printer *p, int i, int words) {
   static const char *const field[] = {"x", "y", "z", "w"};
   return words == 1 ? "v" : arena_printf(p->a, "v.%s", field[i]);
 }
 
+/* The type whose access is one instruction of so many bytes. */
 static const char *vector_type(size_t bytes) {
   return bytes == 1   ? "unsigned char"
          : bytes == 2 ? "unsigned short"
@@ -213,6 +224,7 @@ static const char *element_bits(Printer *p, int i, size_t size, int words) {
   return shift ? arena_printf(p->a, "%s >> %d", w, shift) : w;
 }
 
+/* Bits to the value: narrow floats become floats. */
 static void load_element(Printer *p, DType t, int i, const char *bits, Str *out) {
   const char *m = cuda_memory(t);
   Str value = str_new(p->a);
@@ -223,6 +235,7 @@ static void load_element(Printer *p, DType t, int i, const char *bits, Str *out)
   str_addf(out, "  r[%d] = %s;\n", i, str_text(&value));
 }
 
+/* One access, then shifts and casts that the compiler folds away. */
 static void write_load(Printer *p, const char *name, DType t, int count) {
   size_t size = dtype_size(t), bytes = size * (size_t)count;
   int words = bytes > 4 ? (int)(bytes / 4) : 1;
@@ -259,6 +272,7 @@ static const char *store_element(Printer *p, DType t, int i) {
                             dtype_size(t) == 1 ? "unsigned char" : "unsigned short", i);
 }
 
+/* The elements that lie in word w, put together. */
 static void store_word(Printer *p, DType t, int w, int count, int words, Str *out) {
   size_t size = dtype_size(t);
   str_addf(out, "  %s = ", word(p, w, words));
@@ -274,6 +288,7 @@ static void store_word(Printer *p, DType t, int w, int count, int words, Str *ou
   str_add(out, ";\n");
 }
 
+/* The inverse of write_load. */
 static void write_store(Printer *p, const char *name, DType t, int count) {
   size_t bytes = dtype_size(t) * (size_t)count;
   int words = bytes > 4 ? (int)(bytes / 4) : 1;
@@ -328,6 +343,7 @@ typedef struct Wgmma {
   DType t;
 } Wgmma;
 
+/* The constants that the name of the function is made of. */
 static Wgmma wgmma_shape(const IrOp *op) {
   Wgmma w = {.from_registers = op->op == OP_WGMMA_RS};
   int64_t scale = 1;
@@ -339,6 +355,7 @@ static Wgmma wgmma_shape(const IrOp *op) {
   return w;
 }
 
+/* PTX' spelling; NULL where wgmma takes no such operands. */
 static const char *wgmma_type(DType t) {
   switch (t) {
   case DT_F16:
@@ -354,11 +371,13 @@ static const char *wgmma_type(DType t) {
   }
 }
 
+/* One function a shape, so that the call site is short. */
 static const char *wgmma_name(Printer *p, const Wgmma *w) {
   return arena_printf(p->a, "ts_wgmma_%s_n%d_%s_%d%d%s", w->from_registers ? "rs" : "ss", w->n,
                       dtype_name(w->t), w->trans_a, w->trans_b, w->fresh ? "_fresh" : "");
 }
 
+/* %0, %1, … eight a line. */
 static void list(Str *s, int n) {
   for (int i = 0; i < n; i++) {
     str_add(s, i == 0 ? "" : i % 8 == 0 ? ",\"\n    \" " : ", ");
@@ -366,6 +385,7 @@ static void list(Str *s, int n) {
   }
 }
 
+/* "=f" where the old values do not matter: the compiler need not keep them alive. */
 static void outputs(Str *s, const Wgmma *w) {
   for (int i = 0; i < w->n / 2; i++)
     str_addf(s, "%s\"%sf\"(d[%d])",
@@ -376,6 +396,8 @@ static void outputs(Str *s, const Wgmma *w) {
   str_addc(s, '\n');
 }
 
+/* The accumulators are the first operands of the statement; the predicate is made inside, for
+ * inline assembly has no predicate operands. */
 static void write_wgmma(Printer *p, const char *name, const Wgmma *w) {
   bool eight = dtype_bits(w->t) == 8;
   int n = w->n / 2, a = w->from_registers ? 4 : 1;
@@ -409,6 +431,7 @@ static void write_wgmma(Printer *p, const char *name, const Wgmma *w) {
   cuda_part_add(p, name, &s);
 }
 
+/* Shapes that do not exist are refused here: ptxas would only say "not supported". */
 static void wgmma(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Wgmma w = wgmma_shape(op);
@@ -444,6 +467,7 @@ static void bind_operands(Printer *p, const IrOp *op) {
   cuda_bind_shared(p, used, n);
 }
 
+/* Each row says from which architecture on it exists. */
 static bool available(Printer *p, const IrStmt *s) {
   const OpInfo *info = op_info(s->as.op.op);
   if (info->arch <= p->target->arch)

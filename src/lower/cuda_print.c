@@ -29,6 +29,7 @@ static const char *const reserved[] = {
     "fault",     "stop",      "main",     "linux",    "unix",
 };
 
+/* By the language or by a name given before. */
 static bool is_taken(const Printer *p, const char *name) {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
     if (strcmp(name, reserved[i]) == 0)
@@ -54,6 +55,7 @@ const char *cuda_fresh(Printer *p, const char *wish) {
   return name;
 }
 
+/* Stride variables have no name of their own. */
 static const char *wish_of(Printer *p, const IrVar *v) {
   if (v->kind == IRV_STRIDE)
     return arena_printf(p->a, "%s_stride%d", v->buf->name, v->axis);
@@ -77,6 +79,7 @@ const char *cuda_buffer(Printer *p, const IrBuffer *b) {
 
 /* ---- addresses ----------------------------------------------------------------------------- */
 
+/* Row-major, as the caller guarantees where no stride is asked for. */
 static bool is_contiguous(const IrBuffer *b) {
   for (int i = 0; i < b->rank; i++)
     if (b->stride[i])
@@ -111,6 +114,8 @@ static void row_major(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *
   }
 }
 
+/* Each axis by its stride; unit strides of axes that were not asked for are spelled by the extents.
+ */
 static void strided(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *out) {
   for (int i = 0; i < b->rank; i++) {
     str_add(out, i > 0 ? " + " : "");
@@ -140,11 +145,13 @@ void cuda_offset(Printer *p, const IrBuffer *b, IrExpr *const *index, int prec, 
 
 /* ---- set-up -------------------------------------------------------------------------------- */
 
+/* Bound by the caller, not by the body. */
 static bool is_parameter(const IrVar *v) {
   return v->kind == IRV_PARAM || v->kind == IRV_EXTENT || v->kind == IRV_STRIDE ||
          v->kind == IRV_SMS;
 }
 
+/* The IR's own bounds, and what hardware and shapes guarantee. */
 static Range stated_range(const IrVar *v) {
   Range r = dtype_is_int(v->type) ? cuda_type_range(v->type) : (Range){INT64_MIN, INT64_MAX};
   if (v->kind == IRV_EXTENT && r.lo < 0)
@@ -158,6 +165,7 @@ static Range stated_range(const IrVar *v) {
   return r;
 }
 
+/* Variables of `pre` are computed on the host and passed. */
 static void set_up_vars(Printer *p) {
   size_t n = p->k->vars.n;
   p->var_range = ARENA_ARRAY(p->a, Range, n);
@@ -186,6 +194,7 @@ static bool may_leave_early(const IrKernel *k) {
   return !barriers;
 }
 
+/* Tables by id, so that nothing is searched for while printing. */
 static void set_up(Printer *p) {
   p->body = str_new(p->a);
   p->prelude = str_new(p->a);
@@ -204,6 +213,7 @@ static void set_up(Printer *p) {
 
 typedef VEC(CudaArg) Args;
 
+/* The same order in the text and in the list that the launcher follows. */
 static void parameter(Printer *p, Args *args, CudaArg arg, Str *out, const char *type,
                       const char *name) {
   str_addf(out, "%s%s%s", args->n > 0 ? ",\n    " : "\n    ", type, name);
@@ -224,6 +234,7 @@ static void tensors(Printer *p, Args *args, Str *out) {
   }
 }
 
+/* Narrow floats are passed as memory holds them. */
 static bool is_stored_otherwise(DType t) {
   return dtype_is_float(t) && t != DT_F32 && t != DT_F64;
 }
@@ -246,6 +257,7 @@ static void scalars(Printer *p, Args *args, Str *out, Str *first) {
   }
 }
 
+/* By value in the parameter space; 64-byte aligned by their type. */
 static void maps(Printer *p, Args *args, Str *out) {
   for (size_t i = 0; i < p->k->tmaps.n; i++)
     if (p->tmap_arg[i])
@@ -253,6 +265,7 @@ static void maps(Printer *p, Args *args, Str *out) {
                 "const __grid_constant__ ts_tmap ", p->tmap_name[i]);
 }
 
+/* Only kernels that can fault or run for ever take these. */
 static void words(Printer *p, Args *args, Str *out) {
   if (p->fault)
     parameter(p, args, (CudaArg){CUDA_ARG_FAULT, NULL, NULL, NULL}, out, "ts_fault_record *",
@@ -264,6 +277,7 @@ static void words(Printer *p, Args *args, Str *out) {
 
 /* ---- the text ------------------------------------------------------------------------------ */
 
+/* Block indices under the names of the program's grid. */
 static void grid_indices(Printer *p, Str *first) {
   static const char axis[] = "xyz";
   for (int i = 0; i < p->k->grid_rank; i++) {
@@ -274,6 +288,7 @@ static void grid_indices(Printer *p, Str *first) {
   }
 }
 
+/* At least one block a multiprocessor is always said: without it ptxas ignores setmaxnreg. */
 static void bounds(const IrKernel *k, Str *out) {
   int c[3];
   for (int i = 0; i < 3; i++)
@@ -284,6 +299,7 @@ static void bounds(const IrKernel *k, Str *out) {
     str_addf(out, " __cluster_dims__(%d, %d, %d)", c[0], c[1], c[2]);
 }
 
+/* The body was printed first: only then is known what it needs. */
 static CudaText *assemble(Printer *p) {
   Args args = {0};
   Str params = str_new(p->a), first = str_new(p->a), out = str_new(p->a);
@@ -312,6 +328,7 @@ static CudaText *assemble(Printer *p) {
   return t;
 }
 
+/* What the target cannot have is said before the compiler says it worse. */
 static bool check_limits(Printer *p) {
   const IrKernel *k = p->k;
   if (k->level != IR_THREAD)

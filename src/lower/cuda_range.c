@@ -37,6 +37,7 @@ static Wide no_range(void) {
   return (Wide){{INT64_MIN, INT64_MAX}, false};
 }
 
+/* An overflow of 64 bits means nothing is known. */
 static Wide add(Range a, Range b) {
   Wide w = {{0, 0}, true};
   if (__builtin_add_overflow(a.lo, b.lo, &w.r.lo) || __builtin_add_overflow(a.hi, b.hi, &w.r.hi))
@@ -51,6 +52,7 @@ static Wide sub(Range a, Range b) {
   return w;
 }
 
+/* The corners are the extremes, whatever the signs. */
 static Wide mul(Range a, Range b) {
   int64_t v[4];
   if (__builtin_mul_overflow(a.lo, b.lo, &v[0]) || __builtin_mul_overflow(a.lo, b.hi, &v[1]) ||
@@ -60,6 +62,7 @@ static Wide mul(Range a, Range b) {
               most(most(v[0], v[1]), most(v[2], v[3])));
 }
 
+/* By a positive divisor. */
 static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
@@ -74,6 +77,7 @@ static Wide divide(Range a, Range b, bool up) {
   return w;
 }
 
+/* By a positive divisor the remainder is not negative, and not above the dividend. */
 static Wide modulo(Range a, Range b) {
   if (b.lo < 1)
     return no_range();
@@ -89,6 +93,7 @@ static int64_t all_ones(int64_t x) {
   return m;
 }
 
+/* Of non-negative operands; a sign bit could be anywhere. */
 static Wide bits(OpCode op, Range a, Range b) {
   if (op == OP_AND && a.lo >= 0 && b.lo >= 0)
     return wide(0, least(a.hi, b.hi));
@@ -99,6 +104,7 @@ static Wide bits(OpCode op, Range a, Range b) {
   return no_range();
 }
 
+/* A multiplication or division by a power of two. */
 static Wide shift(OpCode op, Range a, Range n) {
   if (n.lo < 0 || n.hi > 62)
     return no_range();
@@ -106,6 +112,7 @@ static Wide shift(OpCode op, Range a, Range n) {
   return op == OP_SHL ? mul(a, power) : divide(a, power, false);
 }
 
+/* What a node without integer operands can be: the hardware bounds its indices. */
 static Wide leaf(const Printer *p, const IrExpr *e) {
   int threads = p->k->threads > 0 ? p->k->threads : 1024;
   switch (e->op) {
@@ -137,6 +144,7 @@ static Wide leaf(const Printer *p, const IrExpr *e) {
   }
 }
 
+/* An integer keeps its range; a float could be anything. */
 static Wide cast(Printer *p, const IrExpr *e) {
   DType from = e->arg[0]->type;
   if (from != DT_BOOL && !dtype_is_int(from))
@@ -145,6 +153,7 @@ static Wide cast(Printer *p, const IrExpr *e) {
   return wide(r.lo, r.hi);
 }
 
+/* By the operation, from both operands' ranges. */
 static Wide two(Printer *p, const IrExpr *e) {
   Range a = cuda_range(p, e->arg[0]), b = cuda_range(p, e->arg[1]);
   switch (e->op) {
@@ -176,6 +185,7 @@ static Wide two(Printer *p, const IrExpr *e) {
   }
 }
 
+/* Before it is held to the type: whether it fits tells if the operation can wrap. */
 static Wide whole(Printer *p, const IrExpr *e) {
   Range zero = {0, 0}, b, c;
   if (!dtype_is_int(e->type) && e->type != DT_BOOL)
@@ -201,6 +211,7 @@ ExprFact *cuda_fact(Printer *p, const IrExpr *e) {
   return &p->fact.v[e->id];
 }
 
+/* Once a node: expressions do not change, and variables have their range before they are used. */
 static void learn(Printer *p, const IrExpr *e) {
   Range type = cuda_type_range(e->type);
   Wide w = whole(p, e);

@@ -35,6 +35,7 @@ static const char *text_of(Printer *p, const IrExpr *e) {
 
 /* ---- the program's lines ------------------------------------------------------------------- */
 
+/* Once a line of the program, with the statement that stands there. */
 static void comment(Printer *p, Span span) {
   uint32_t line, column;
   if (!span.file)
@@ -56,11 +57,13 @@ static void comment(Printer *p, Span span) {
 
 /* ---- variables ----------------------------------------------------------------------------- */
 
+/* const unless it is a `var`: the reader sees what changes. */
 static void declare(Printer *p, const IrVar *v, const char *value) {
   cuda_line(p, "%s%s %s = %s;", v->kind == IRV_MUT ? "" : "const ",
             cuda_cname(cuda_var_ctype(p, v)), cuda_var(p, v), value);
 }
 
+/* The range is learned before the declaration, which picks the type by it. */
 static void print_let(Printer *p, const IrStmt *s) {
   cuda_bind_shared(p, &s->as.let.value, 1);
   if (s->as.let.var->kind != IRV_MUT)
@@ -75,6 +78,7 @@ static void print_set(Printer *p, const IrStmt *s) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
+/* Held as values, not as memory: no conversion at a load or store. */
 static bool in_registers(const IrBuffer *b) {
   return b->space == IRS_REG || b->space == IRS_LOCAL;
 }
@@ -84,6 +88,7 @@ static bool is_polled(const Printer *p, const IrBuffer *b) {
   return p->whiles > 0 && b->space == IRS_GLOBAL && b->role != IRR_IN;
 }
 
+/* buffer[offset] */
 static const char *element(Printer *p, const IrAccess *at) {
   Str s = str_new(p->a);
   str_addf(&s, "%s[", cuda_buffer(p, at->buf));
@@ -92,6 +97,7 @@ static const char *element(Printer *p, const IrAccess *at) {
   return str_text(&s);
 }
 
+/* A narrow float becomes a float on its grid here. */
 static void print_load(Printer *p, const IrStmt *s) {
   const IrAccess *at = &s->as.access.at;
   Str value = str_new(p->a);
@@ -121,6 +127,7 @@ static void print_store(Printer *p, const IrStmt *s) {
   cuda_line(p, "%s = %s;", text, str_text(&value));
 }
 
+/* NULL where the hardware has none of that type and the prelude neither. */
 static const char *atomic_function(Printer *p, const IrAtomic *a) {
   DType t = a->at.buf->dtype;
   const char *stem = arena_printf(p->a, "ts_%s", op_info(a->op)->name);
@@ -152,6 +159,8 @@ static void print_atomic(Printer *p, const IrStmt *s) {
     cuda_line(p, "%s;", str_text(&call));
 }
 
+/* A shared tile is a pointer into the block's bytes; registers are an array whose indices are
+ * constants once loops are unrolled, so that it needs no memory. */
 static void print_alloc(Printer *p, const IrStmt *s) {
   const IrBuffer *b = s->as.alloc;
   int64_t count = 1, extent = 0;
@@ -170,6 +179,7 @@ static void print_alloc(Printer *p, const IrStmt *s) {
 
 /* ---- control ------------------------------------------------------------------------------- */
 
+/* A block one level deeper; temporaries of the statement around it end here. */
 static void nested(Printer *p, const IrBlock *b) {
   cuda_unbind(p);
   p->indent++;
@@ -186,6 +196,7 @@ static const char *bound(Printer *p, const IrExpr *e, const char *wish) {
   return name;
 }
 
+/* The direction is known for most loops; a step of 0 runs no iteration. */
 static const char *condition(Printer *p, const IrFor *f, const char *i, const char *hi,
                              const char *step) {
   Range r = cuda_range(p, f->step);
@@ -196,6 +207,8 @@ static const char *condition(Printer *p, const IrFor *f, const char *i, const ch
   return arena_printf(p->a, "%s > 0 ? %s < %s : %s < 0 && %s > %s", step, i, hi, step, i, hi);
 }
 
+/* "unroll 1" is said too: left alone, the compiler unrolls long loops and takes three times as
+ * long. */
 static void unrolling(Printer *p, const IrFor *f) {
   if (f->loop == IRF_UNROLL && f->stages > 1)
     cuda_line(p, "#pragma unroll %d", f->stages);
@@ -237,6 +250,7 @@ static void open_while(Printer *p) {
   cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
 }
 
+/* A condition that is always true is a loop left by break. */
 static void leave_unless(Printer *p, IrExpr *cond) {
   if (cond->op == OP_CONST && cond->as.value.as.i != 0)
     return;
@@ -270,6 +284,7 @@ static void print_if(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
+/* One chain of ifs over the broadcast warp index, so that every branch is warp-uniform. */
 static void print_roles(Printer *p, const IrStmt *s) {
   const IrRoles *r = &s->as.roles;
   const char *warp = cuda_fresh(p, "role_warp");
@@ -289,6 +304,7 @@ static void print_roles(Printer *p, const IrStmt *s) {
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
+/* Values in the message would need the record to hold them: the words alone are kept. */
 static const char *report_text(Printer *p, const IrReport *r) {
   Str s = str_new(p->a);
   str_add(&s, "assertion failed");
@@ -298,6 +314,8 @@ static const char *report_text(Printer *p, const IrReport *r) {
   return str_text(&s);
 }
 
+/* A failing assert is a fault with words of its own; the kernel runs on, its results are dropped.
+ */
 static void print_report(Printer *p, const IrStmt *s) {
   const IrReport *r = &s->as.report;
   if (r->kind == IRP_PRINT) {
