@@ -52,17 +52,24 @@ static void only_floats(Args *a) {
                    "%s makes floats, not %s", a->name, dtype_name(a->v[0].as.dtype));
 }
 
+/* Threads are only started for tensors that are worth it. */
+static Pool *large_pool(Session *s, const Tensor *t) {
+  return tensor_count(t) >= 1 << 16 ? session_pool(s) : NULL;
+}
+
 Value builtin_rand(Args *a) {
   Value out;
   only_floats(a);
-  tensor_rand(new_tensor(a, 1, TENSOR_UNSET, &out), &a->s->random);
+  Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
+  tensor_rand(t, &a->s->random, large_pool(a->s, t));
   return out;
 }
 
 Value builtin_randn(Args *a) {
   Value out;
   only_floats(a);
-  tensor_randn(new_tensor(a, 1, TENSOR_UNSET, &out), &a->s->random);
+  Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
+  tensor_randn(t, &a->s->random, large_pool(a->s, t));
   return out;
 }
 
@@ -86,7 +93,8 @@ Value builtin_randint(Args *a) {
     host_fail(a->s, E0804, a->spans[2],
               less ? "the numbers do not fit in %s" : "randint of %s needs low < high",
               dtype_name(t));
-  tensor_randint(new_tensor(a, 3, TENSOR_UNSET, &out), low, high, &a->s->random);
+  Tensor *x = new_tensor(a, 3, TENSOR_UNSET, &out);
+  tensor_randint(x, low, high, &a->s->random, large_pool(a->s, x));
   return out;
 }
 

@@ -115,6 +115,47 @@ Value builtin_cat(Args *a) {
   return out;
 }
 
+/* Files -------------------------------------------------------------------------------------- */
+
+static const char *npy_path(Args *a, size_t i) {
+  if (a->v[i].kind != VAL_STRING)
+    host_fail(a->s, E0801, a->spans[i], "a path is a string, not %s", val_describe(a->s, a->v[i]));
+  const char *path = val_text(a->v[i]);
+  size_t n = a->v[i].as.obj->as.string.n;
+  if (n < 4 || strlen(path) != n || strcmp(path + n - 4, ".npy") != 0)
+    host_fail(a->s, E0832, a->spans[i], "the file's name must end in .npy");
+  return path;
+}
+
+Value builtin_load(Args *a) {
+  args_names(a, NULL, 0);
+  args_count(a, 1, 1);
+  Session *s = a->s;
+  Str why = str_new(s->line);
+  Arena *scratch = arena_new(NULL, "file"); /* no boundary: nothing may jump over its end */
+  Tensor *t = tensor_read_npy(scratch, session_path(s, npy_path(a, 0)), &why);
+  arena_free(scratch);
+  if (!t)
+    host_fail(s, E0831, a->span, "%s", str_text(&why));
+  return val_tensor(s, t);
+}
+
+Value builtin_save(Args *a) {
+  args_names(a, NULL, 0);
+  args_count(a, 2, 2);
+  Session *s = a->s;
+  bool tensor_first = a->v[0].kind == VAL_TENSOR;
+  const char *path = npy_path(a, tensor_first ? 1 : 0);
+  Tensor *t = args_tensor(a, tensor_first ? 0 : 1);
+  Str why = str_new(s->line);
+  Arena *scratch = arena_new(NULL, "file");
+  bool ok = tensor_write_npy(scratch, t, path, &why);
+  arena_free(scratch);
+  if (!ok)
+    host_fail(s, E0833, a->span, "%s", str_text(&why));
+  return val_nil();
+}
+
 /* Product -----------------------------------------------------------------------------------------
  */
 

@@ -47,9 +47,11 @@ static double plain_log(double x) {
     m *= 0.5;
     e++;
   }
-  double s = (m - 1.0) / (m + 1.0), q = s * s, sum = 1.0 / 21.0;
-  for (int k = 19; k > 0; k -= 2)
-    sum = sum * q + 1.0 / (double)k;
+  static const double c[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                             1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+  double s = (m - 1.0) / (m + 1.0), q = s * s, sum = c[0];
+  for (size_t k = 1; k < sizeof c / sizeof *c; k++)
+    sum = sum * q + c[k];
   return (double)e * 0.6931471805599453 + 2.0 * s * sum;
 }
 
@@ -58,11 +60,18 @@ static void plain_sincos(double v, double *c, double *s) {
   double quarter = v * 4.0;
   int q = (int)(quarter + 0.5);
   double x = (quarter - (double)q) * 1.5707963267948966, z = x * x;
+  /* -1 / (k (k - 1)) of the series 1 - z/(2·3) (1 - z/(4·5) (…)) and 1 - z/(1·2) (1 - z/(3·4) …) */
+  static const double odd[] = {-1.0 / (17 * 16), -1.0 / (15 * 14), -1.0 / (13 * 12),
+                               -1.0 / (11 * 10), -1.0 / (9 * 8),   -1.0 / (7 * 6),
+                               -1.0 / (5 * 4),   -1.0 / (3 * 2)};
+  static const double even[] = {-1.0 / (18 * 17), -1.0 / (16 * 15), -1.0 / (14 * 13),
+                                -1.0 / (12 * 11), -1.0 / (10 * 9),  -1.0 / (8 * 7),
+                                -1.0 / (6 * 5),   -1.0 / (4 * 3),   -1.0 / (2 * 1)};
   double sine = 1.0, cosine = 1.0;
-  for (int k = 17; k > 1; k -= 2)
-    sine = 1.0 - sine * z / (double)(k * (k - 1));
-  for (int k = 18; k > 0; k -= 2)
-    cosine = 1.0 - cosine * z / (double)(k * (k - 1));
+  for (size_t k = 0; k < sizeof odd / sizeof *odd; k++)
+    sine = 1.0 + sine * z * odd[k];
+  for (size_t k = 0; k < sizeof even / sizeof *even; k++)
+    cosine = 1.0 + cosine * z * even[k];
   sine *= x;
   *c = q & 1 ? -sine : cosine;
   *s = q & 1 ? cosine : sine;
@@ -80,7 +89,7 @@ static void box_muller(double u, double v, double out[2]) {
   out[1] = r * s;
 }
 
-static uint64_t wide(const uint32_t *w) {
+static uint64_t wide_word(const uint32_t *w) {
   return (uint64_t)w[1] << 32 | w[0];
 }
 
@@ -92,7 +101,6 @@ static int fraction_bits(DType t) {
   case DT_BF16:
     return 8;
   case DT_F8E4M3:
-    return 4;
   case DT_F8E5M2:
     return 3;
   default:
@@ -100,53 +108,55 @@ static int fraction_bits(DType t) {
   }
 }
 
-/* The up to four values of one block, in f64. Returns how many elements it serves. */
-typedef int (*BlockFn)(DType t, const uint32_t w[4], double out[4]);
+/* The two (f64) or four values of one block, in f64. */
+typedef void (*BlockFn)(DType t, const uint32_t w[4], double out[4]);
 
-static int rand_block(DType t, const uint32_t w[4], double out[4]) {
+static void rand_block(DType t, const uint32_t w[4], double out[4]) {
   if (t == DT_F64) {
-    out[0] = (double)(wide(w) >> 11) * 0x1p-53;
-    out[1] = (double)(wide(w + 2) >> 11) * 0x1p-53;
-    return 2;
+    out[0] = (double)(wide_word(w) >> 11) * 0x1p-53;
+    out[1] = (double)(wide_word(w + 2) >> 11) * 0x1p-53;
+    return;
   }
   int bits = fraction_bits(t);
   for (int i = 0; i < 4; i++)
     out[i] = (double)(w[i] >> (32 - bits)) / (double)(1u << bits);
-  return 4;
 }
 
-static int randn_block(DType t, const uint32_t w[4], double out[4]) {
+static void randn_block(DType t, const uint32_t w[4], double out[4]) {
   if (t == DT_F64) {
-    box_muller(((double)(wide(w) >> 11) + 1.0) * 0x1p-53, (double)(wide(w + 2) >> 11) * 0x1p-53,
-               out);
-    return 2;
+    box_muller(((double)(wide_word(w) >> 11) + 1.0) * 0x1p-53,
+               (double)(wide_word(w + 2) >> 11) * 0x1p-53, out);
+    return;
   }
   for (int i = 0; i < 4; i += 2)
     box_muller(((double)w[i] + 1.0) * 0x1p-32, (double)w[i + 1] * 0x1p-32, out + i);
-  return 4;
 }
 
-static void fill_floats(Tensor *t, TensorRandom *random, BlockFn fn) {
-  int64_t n = tensor_count(t);
-  char *p = tensor_data_write(t);
-  size_t size = dtype_size(t->dtype);
-  int step = 4;
-  for (int64_t i = 0, block = 0; i < n; i += step, block++) {
+enum { BLOCKS_A_TASK = 1 << 13 };
+
+typedef struct Fill {
+  Tensor *t;
+  TensorRandom random;
+  BlockFn fn; /* of rand and randn */
+  Scalar low; /* of randint, with the number of values from it on */
+  uint64_t range;
+  int per_block; /* elements that one block of four words serves */
+  char *data;
+} Fill;
+
+/* Blocks [first, first + n) of a float draw. */
+static void fill_floats(const Fill *f, int64_t first, int64_t n) {
+  int64_t count = tensor_count(f->t);
+  size_t size = dtype_size(f->t->dtype);
+  for (int64_t block = first; block < first + n; block++) {
+    int64_t i = block * f->per_block;
+    int64_t m = count - i < f->per_block ? count - i : f->per_block;
     uint32_t w[4];
     double x[4];
-    tensor_philox(random->seed, (uint64_t)block, random->draw, w);
-    step = fn(t->dtype, w, x);
-    int64_t m = n - i < step ? n - i : step;
-    dtype_convert(DT_F64, x, t->dtype, p + (size_t)i * size, (size_t)m);
+    tensor_philox(f->random.seed, (uint64_t)block, f->random.draw, w);
+    f->fn(f->t->dtype, w, x);
+    dtype_convert(DT_F64, x, f->t->dtype, f->data + (size_t)i * size, (size_t)m);
   }
-  random->draw++;
-}
-
-void tensor_rand(Tensor *t, TensorRandom *random) {
-  fill_floats(t, random, rand_block);
-}
-void tensor_randn(Tensor *t, TensorRandom *random) {
-  fill_floats(t, random, randn_block);
 }
 
 /* The high 64 bits of a 64 by 64 bit product. */
@@ -157,16 +167,54 @@ static uint64_t mulhi64(uint64_t a, uint64_t b) {
   return ah * bh + (mid >> 32) + (low >> 32);
 }
 
-void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random) {
-  int64_t n = tensor_count(t);
-  uint64_t range = high.as.u - low.as.u;
-  char *p = tensor_data_write(t);
-  Scalar x = {dtype_is_unsigned(t->dtype) ? DT_U64 : DT_I64, {.i = 0}};
-  for (int64_t i = 0; i < n; i++, p += dtype_size(t->dtype)) {
+static void fill_integers(const Fill *f, int64_t first, int64_t n) {
+  int64_t count = tensor_count(f->t);
+  DType wide = dtype_is_unsigned(f->t->dtype) ? DT_U64 : DT_I64;
+  size_t size = dtype_size(f->t->dtype);
+  for (int64_t block = first; block < first + n; block++) {
     uint32_t w[4];
-    tensor_philox(random->seed, (uint64_t)(i / 2), random->draw, w);
-    x.as.u = low.as.u + mulhi64(wide(w + 2 * (i % 2)), range);
-    scalar_store(scalar_convert(x, t->dtype), p);
+    tensor_philox(f->random.seed, (uint64_t)block, f->random.draw, w);
+    for (int64_t k = 0; k < 2 && 2 * block + k < count; k++) {
+      Scalar x = {wide, {.u = f->low.as.u + mulhi64(wide_word(w + 2 * k), f->range)}};
+      scalar_store(scalar_convert(x, f->t->dtype), f->data + (size_t)(2 * block + k) * size);
+    }
   }
+}
+
+static void fill_task(void *ctx, size_t i, int worker) {
+  const Fill *f = ctx;
+  int64_t blocks = (tensor_count(f->t) + f->per_block - 1) / f->per_block;
+  int64_t first = (int64_t)i * BLOCKS_A_TASK;
+  int64_t n = blocks - first < BLOCKS_A_TASK ? blocks - first : BLOCKS_A_TASK;
+  (void)worker;
+  if (f->fn)
+    fill_floats(f, first, n);
+  else
+    fill_integers(f, first, n);
+}
+
+/* Every block of a draw stands by itself, so any worker may do it. */
+static void fill(Fill *f, TensorRandom *random, Pool *pool) {
+  int64_t blocks = (tensor_count(f->t) + f->per_block - 1) / f->per_block;
+  size_t tasks = (size_t)(blocks + BLOCKS_A_TASK - 1) / BLOCKS_A_TASK;
+  f->random = *random;
+  f->data = tensor_data_write(f->t);
+  if (pool && tasks > 1)
+    pool_run(pool, tasks, fill_task, f);
+  else
+    for (size_t i = 0; i < tasks; i++)
+      fill_task(f, i, 0);
   random->draw++;
+}
+
+void tensor_rand(Tensor *t, TensorRandom *random, Pool *pool) {
+  fill(&(Fill){.t = t, .fn = rand_block, .per_block = t->dtype == DT_F64 ? 2 : 4}, random, pool);
+}
+
+void tensor_randn(Tensor *t, TensorRandom *random, Pool *pool) {
+  fill(&(Fill){.t = t, .fn = randn_block, .per_block = t->dtype == DT_F64 ? 2 : 4}, random, pool);
+}
+
+void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random, Pool *pool) {
+  fill(&(Fill){.t = t, .low = low, .range = high.as.u - low.as.u, .per_block = 2}, random, pool);
 }

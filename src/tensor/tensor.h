@@ -154,11 +154,20 @@ typedef struct TensorRandom {
 } TensorRandom;
 
 void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
-/* Each fills t (contiguous) and takes one draw. rand and randn: float dtypes; randint: integers,
+/* Each fills t (contiguous) and takes one draw; pool: NULL, or shares the work out. rand and randn: float dtypes; randint: integers,
  * low < high, both representable (the caller checked). */
-void tensor_rand(Tensor *t, TensorRandom *random);
-void tensor_randn(Tensor *t, TensorRandom *random);
-void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random);
+void tensor_rand(Tensor *t, TensorRandom *random, Pool *pool);
+void tensor_randn(Tensor *t, TensorRandom *random, Pool *pool);
+void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random, Pool *pool);
+
+/* Files --------------------------------------------------------------------------------------- */
+
+/* Reads a .npy file (format 1 to 3, either byte order, C or Fortran order). NumPy has no bf16: two
+ * bytes of kind V (`<V2`), which ml_dtypes writes, are bf16; `|V1` is f8e4m3. NULL with words added
+ * to why. The text of path stands in them. */
+Tensor *tensor_read_npy(Arena *scratch, const char *path, Str *why);
+/* Writes one, whole or not at all. */
+bool tensor_write_npy(Arena *scratch, const Tensor *t, const char *path, Str *why);
 
 /* Comparing -------------------------------------------------------------------------------- */
 

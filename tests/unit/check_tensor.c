@@ -240,9 +240,9 @@ START_TEST(random_moments) {
   Tensor *u = tensor_new(DT_F32, 1, extent, TENSOR_UNSET, &why);
   Tensor *n = tensor_new(DT_F64, 1, extent, TENSOR_UNSET, &why);
   Tensor *i = tensor_new(DT_I8, 1, extent, TENSOR_UNSET, &why);
-  tensor_rand(u, &r);
-  tensor_randn(n, &r);
-  tensor_randint(i, integer(-3), integer(4), &r);
+  tensor_rand(u, &r, NULL);
+  tensor_randn(n, &r, NULL);
+  tensor_randint(i, integer(-3), integer(4), &r, NULL);
   double mean = 0, square = 0, third = 0, low = 1, high = 0, seen[7] = {0};
   for (int64_t k = 0; k < extent[0]; k++) {
     double x = tensor_get(n, &k).as.f, y = tensor_get(u, &k).as.f;
@@ -268,7 +268,7 @@ START_TEST(random_is_fixed) {
   const int64_t extent[] = {4};
   TensorRandom r = {0, 0};
   Tensor *n = tensor_new(DT_F64, 1, extent, TENSOR_UNSET, &why);
-  tensor_randn(n, &r);
+  tensor_randn(n, &r, NULL);
   uint32_t w[4];
   tensor_philox(0, 0, 0, w);
   double u = ((double)(((uint64_t)w[1] << 32 | w[0]) >> 11) + 1) * 0x1p-53;
