@@ -182,10 +182,13 @@ static void mma_sync(Printer *p, const IrStmt *s) {
   line_of(p, fn, &args);
 }
 
-/* The site that the record names is ours: its place and words are found by it. */
+/* The record names a site of ours, one a statement, so that it tells the place; the words are the
+ * kernel's. */
 static void fault(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
-  CudaSite site = {s->span, "index {0} is outside its axis, whose extent is {1}"};
+  int64_t n = constant(op, 1);
+  bool known = n >= 0 && (size_t)n < p->k->sites.n;
+  CudaSite site = {s->span, known ? p->k->sites.v[n] : "a check failed: {0}, {1}"};
   Str cond = str_new(p->a), args = str_new(p->a);
   need(p, s, "ts_fault");
   p->fault = true;

@@ -153,7 +153,7 @@ START_TEST(thread_operations_of_sm_80_compile) {
   Fixture f = setup();
   const char *text =
       "kernel k thread(A: f16[N], n: i32) -> (C: f32[N]) {\n"
-      "  grid b = 4\n threads 128\n shared_bytes 4096\n"
+      "  site \"{0} is not below {1}\"\n grid b = 4\n threads 128\n shared_bytes 4096\n"
       "  let l: i32 = lane()\n reg a: u32[4]\n reg q: u32[2]\n reg d: f32[4]\n reg h: f16[8]\n reg "
       "u: u32[1]\n"
       "  for i: i32 = 0, 4, 1 unroll { store d[i] = 0.0 }\n"
@@ -169,7 +169,7 @@ START_TEST(thread_operations_of_sm_80_compile) {
       "w, 1\n"
       "  vote_any p: bool, v > 0.0\n vote_all r: bool, v > 1.0\n"
       "  bar_sync 1, 128\n bar_arrive 2, 128\n bar_sync 2, 128\n syncwarp\n membar\n"
-      "  fault n > 5, 3, n, 5\n"
+      "  fault n > 5, 0, n, 5\n"
       "  if p & r { store C[l] = v }\n"
       "}\n";
   static const char *const archs[] = {"sm_80", "sm_89", "sm_90a"};
@@ -180,6 +180,7 @@ START_TEST(thread_operations_of_sm_80_compile) {
     GpuImage *m = compile(&f, t, archs[i]);
     ck_assert(!m || m->gate);
     ck_assert_int_eq(t->nsites, 1);
+    ck_assert_str_eq(t->site[0].text, "{0} is not below {1}");
     ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_FAULT);
   }
   teardown(&f);
