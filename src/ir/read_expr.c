@@ -97,14 +97,15 @@ static Node *parse_number(Reader *r) {
 }
 
 static Node *parse_word(Reader *r, const Token *name) {
-  bool is_inf = !strcmp(names_get(r->names, name->text, name->n), "inf");
+  bool bare = name->n == 3 || name->suffix != DT_NONE; /* inf, nan: perhaps with a suffix */
+  bool is_inf = bare && name->n >= 3 && !memcmp(name->text, "inf", 3);
   bool is_true = name->n == 4 && !memcmp(name->text, "true", 4);
   if (is_true || (name->n == 5 && !memcmp(name->text, "false", 5))) {
     Node *n = node_new(r, ND_BOOL, name->span);
     n->u = is_true;
     return n;
   }
-  if (is_inf || (name->n == 3 && !memcmp(name->text, "nan", 3))) {
+  if (is_inf || (bare && name->n >= 3 && !memcmp(name->text, "nan", 3))) {
     Node *n = node_new(r, ND_FLOAT, name->span);
     n->f = is_inf ? HUGE_VAL : (double)NAN;
     n->type = name->suffix;
