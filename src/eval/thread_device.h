@@ -123,6 +123,8 @@ typedef struct Store { /* bulk store whose reading was not waited for */
   uint32_t pc;
 } Store;
 
+enum { PRODUCTS = 64, NEEDS = 8, GROUP_RING = 64, LOADS = 1024, STORES = 512 };
+
 typedef struct Product { /* one wgmma of a warpgroup */
   bool from_registers;
   bool scale_d, trans_a, trans_b;
@@ -133,11 +135,11 @@ typedef struct Product { /* one wgmma of a warpgroup */
   const uint32_t *fragment[4];
   int issued; /* bit a warp */
   uint32_t pc;
-  Stamp needs[4]; /* writers of the operands, for the warps that come later */
+  Stamp needs[NEEDS]; /* writers of the operands, for the warps that come later */
   int nneeds;
+  uint32_t load[2]; /* boxes that A and B begin in; 0: not known */
+  int32_t k[2];     /* their k there */
 } Product;
-
-enum { PRODUCTS = 64, GROUP_RING = 64, LOADS = 1024, STORES = 512 };
 
 typedef struct Warpgroup {
   Product product[PRODUCTS]; /* by number modulo PRODUCTS */
@@ -239,6 +241,8 @@ EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n);
 EvalResult eval_shadow_fill(EvalAgent *a, uint32_t granule, Stamp s, Granule *last);
 /* A granule read by an engine (product, bulk store), which is done once `s` is known. */
 EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t granule, Stamp s, const char *what);
+/* Bytes just written by eval_shadow_write get another stamp. */
+void eval_shadow_restamp(EvalAgent *a, int64_t offset, int n, Stamp s);
 /* Granules that this warp's lanes wrote are fenced now. */
 void eval_shadow_fence(EvalAgent *a);
 /* Bytes of a shared offset: inside, aligned. */
@@ -282,6 +286,7 @@ bool eval_load_complete(EvalBlock *b);
 bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t last);
 /* Marks elements from a memory offset on as written (0 or more were before, in this launch, by a
  * bulk store: then false). */
+bool eval_global_written(const EvalMem *mem, int64_t element);
 bool eval_mark_global(const EvalMem *mem, int64_t element, int64_t n, bool bulk);
 
 /* ---------------------------------------------------------------- the rows, for thread_table.c */

@@ -207,6 +207,11 @@ EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n) {
   return EVAL_OK;
 }
 
+void eval_shadow_restamp(EvalAgent *a, int64_t offset, int n, Stamp s) {
+  for (int64_t k = offset / GRANULE; k * GRANULE < offset + n; k++)
+    set_writer(dev_block(a), k, bits_of(offset, n, k), s);
+}
+
 /* Lanes that take part have their writes seen to; what the other lanes wrote stays unfenced. */
 void eval_shadow_fence(EvalAgent *a) {
   DevBlock *d = dev_block(a);

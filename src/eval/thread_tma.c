@@ -256,12 +256,22 @@ static int64_t map_element(const EvalMem *m, int64_t offset) {
   return e;
 }
 
+static bool is_contiguous(const EvalMem *m) {
+  for (int i = 0; i < m->rank; i++)
+    if (m->stride[i] != m->map_stride[i] && m->extent[i] != 1)
+      return false;
+  return true;
+}
+
+bool eval_global_written(const EvalMem *m, int64_t element) {
+  return !m->map || m->map[is_contiguous(m) ? element : map_element(m, element)];
+}
+
 bool eval_mark_global(const EvalMem *m, int64_t element, int64_t n, bool bulk) {
-  bool contiguous = true, once = true;
+  bool once = true;
   if (!m->map)
     return true;
-  for (int i = 0; i < m->rank; i++)
-    contiguous = contiguous && (m->stride[i] == m->map_stride[i] || m->extent[i] == 1);
+  bool contiguous = is_contiguous(m);
   for (int64_t i = 0; i < n; i++) {
     uint8_t *at = &m->map[contiguous ? element + i : map_element(m, element + i)];
     uint8_t old = __atomic_exchange_n(at, bulk ? 2 : 1, __ATOMIC_RELAXED);

@@ -1,0 +1,196 @@
+/* thread_desc.c: matrix descriptors decoded, and the products that they name.
+ *
+ * In: the 64 bits that the hardware takes. Out: 16-byte chunks of shared memory, gathered into
+ * panels, multiplied by the product kernel with k ascending and one fused step an element, so that
+ * the bits are the tile level's. Swizzles XOR bits of the final address, as the hardware does.
+ * Rules: PTX ISA, asynchronous warpgroup matrix descriptor. Tests: tests/unit/check_wgmma.c.
+ */
+#include <string.h>
+
+#include "thread_device.h"
+
+void eval_desc_decode(uint64_t desc, int rows, bool trans, DescMatrix *m) {
+  static const int spans[4] = {0, 128, 64, 32};
+  *m = (DescMatrix){.trans = trans, .rows = rows, .span = spans[desc >> 62]};
+  m->start = (int64_t)(desc & 0x3FFF) * 16 - EVAL_SHARED_BASE;
+  m->leading = (int64_t)(desc >> 16 & 0x3FFF) * 16;
+  m->stride = (int64_t)(desc >> 32 & 0x3FFF) * 16;
+  m->base = (int)(desc >> 49 & 7);
+}
+
+/* Bits 4… are XORed with bits 7…, counted from where the pattern starts (the base offset). The
+ * base of shared memory is a multiple of every pattern. */
+static int64_t swizzled(const DescMatrix *m, int64_t at) {
+  int64_t bits = m->span / 16 - 1;
+  return at ^ (((at >> 7) - m->base) & bits) << 4;
+}
+
+int64_t eval_desc_chunk(const DescMatrix *m, int r, int c) {
+  if (!m->span) /* 8x8 matrices of 128 bytes; for trans the two strides change places */
+    return m->start + (r / 8) * (m->trans ? m->leading : m->stride) + (r % 8) * 16 +
+           c * (m->trans ? m->stride : m->leading);
+  int64_t at = m->start + (r / 8) * m->stride + (int64_t)(r % 8) * m->span;
+  if (m->trans) {
+    int chunks = m->span / 16; /* of one pattern along the rows */
+    at += c / chunks * m->leading + c % chunks * 16;
+  } else {
+    at += c * 16;
+  }
+  return swizzled(m, at);
+}
+
+/* ---------------------------------------------------------------- panels */
+
+/* A batch of products on the same accumulators: k steps of 16. */
+typedef struct Batch {
+  const Product *product[8];
+  int n, k; /* columns, elements of k */
+  int steps;
+} Batch;
+
+static const uint16_t *chunk_at(const EvalBlock *b, const DescMatrix *m, int r, int c) {
+  return (const uint16_t *)(const void *)(b->shared + eval_desc_chunk(m, r, c));
+}
+
+/* A to raw[64][k]. */
+static void gather_a(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
+  const Product *p = x->product[step];
+  DescMatrix m;
+  eval_desc_decode(p->a, 64, p->trans_a, &m);
+  raw += 16 * step;
+  if (!m.trans) {
+    for (int r = 0; r < 64; r++)
+      for (int c = 0; c < 2; c++)
+        memcpy(raw + r * x->k + 8 * c, chunk_at(b, &m, r, c), 16);
+    return;
+  }
+  for (int k = 0; k < 16; k++)
+    for (int c = 0; c < 8; c++) {
+      const uint16_t *from = chunk_at(b, &m, k, c);
+      for (int i = 0; i < 8; i++)
+        raw[(8 * c + i) * x->k + k] = from[i];
+    }
+}
+
+/* Register j of lane l holds row l/4 + 8 (j%2), k 2 (l%4) + 8 (j/2) and the next. */
+static void gather_fragments(const Batch *x, int step, uint16_t *raw) {
+  const Product *p = x->product[step];
+  for (int w = 0; w < 4; w++)
+    for (int j = 0; j < 4; j++)
+      for (int l = 0; l < EVAL_WARP; l++) {
+        int row = 16 * w + l / 4 + 8 * (j % 2), k = 16 * step + 2 * (l % 4) + 8 * (j / 2);
+        memcpy(raw + row * x->k + k, &p->fragment[w][j * EVAL_WARP + l], 4);
+      }
+}
+
+/* B to raw[k][n]. */
+static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
+  const Product *p = x->product[step];
+  DescMatrix m;
+  int n = x->n;
+  eval_desc_decode(p->b, n, p->trans_b, &m);
+  raw += 16 * step * n;
+  if (m.trans) {
+    for (int k = 0; k < 16; k++)
+      for (int c = 0; c < n / 8; c++)
+        memcpy(raw + k * n + 8 * c, chunk_at(b, &m, k, c), 16);
+    return;
+  }
+  for (int c = 0; c < 2; c++)
+    for (int r = 0; r < n; r++) {
+      const uint16_t *from = chunk_at(b, &m, r, c);
+      uint16_t *to = raw + 8 * c * n + r;
+      for (int i = 0; i < 8; i++)
+        to[i * n] = from[i];
+    }
+}
+
+/* Accumulators between registers and c[64][n]: register i of lane l of warp w is row
+ * 16w + l/4 + 8 ((i/2)%2), column 8 (i/4) + 2 (l%4) + i%2. */
+static void take_accumulators(const Batch *x, float *c) {
+  for (int w = 0; w < 4; w++) {
+    const float *d = x->product[0]->d[w];
+    for (int r = 0; r < 16; r++)
+      for (int b = 0; b < x->n / 8; b++) {
+        const float *even = d + (4 * b + r / 8 * 2) * EVAL_WARP + r % 8 * 4;
+        float *to = c + (16 * w + r) * x->n + 8 * b;
+        for (int q = 0; q < 4; q++) {
+          to[2 * q] = even[q];
+          to[2 * q + 1] = even[EVAL_WARP + q];
+        }
+      }
+  }
+}
+
+static void give_accumulators(const Batch *x, const float *c) {
+  for (int w = 0; w < 4; w++) {
+    float *d = x->product[0]->d[w];
+    for (int r = 0; r < 16; r++)
+      for (int b = 0; b < x->n / 8; b++) {
+        float *even = d + (4 * b + r / 8 * 2) * EVAL_WARP + r % 8 * 4;
+        const float *from = c + (16 * w + r) * x->n + 8 * b;
+        for (int q = 0; q < 4; q++) {
+          even[q] = from[2 * q];
+          even[EVAL_WARP + q] = from[2 * q + 1];
+        }
+      }
+  }
+}
+
+/* ---------------------------------------------------------------- computing */
+
+static void compute(EvalBlock *b, const Batch *x) {
+  DevBlock *d = b->device;
+  const Product *p = x->product[0];
+  uint16_t *raw_a = d->raw, *raw_b = d->raw + 64 * x->k;
+  float *a = d->panel, *bp = a + 64 * x->k, *c = bp + x->k * x->n;
+  for (int s = 0; s < x->steps; s++) {
+    if (p->from_registers)
+      gather_fragments(x, s, raw_a);
+    else
+      gather_a(b, x, s, raw_a);
+    gather_b(b, x, s, raw_b);
+  }
+  dtype_unpack(p->type, raw_a, a, (size_t)(64 * x->k));
+  dtype_unpack(p->type, raw_b, bp, (size_t)(x->k * x->n));
+  if (p->scale_d)
+    take_accumulators(x, c);
+  EvalTile t = {.m = 64,
+                .n = x->n,
+                .k = x->k,
+                .a = a,
+                .b = bp,
+                .c = c,
+                .ars = x->k,
+                .acs = 1,
+                .brs = x->n,
+                .crs = x->n,
+                .accumulate = p->scale_d,
+                .exact = p->type == DT_F16};
+  b->kernels->f32(&t);
+  give_accumulators(x, c);
+}
+
+static bool continues(const Product *p, const Product *q) {
+  return q->scale_d && q->n == p->n && q->type == p->type &&
+         q->from_registers == p->from_registers && memcmp(q->d, p->d, sizeof p->d) == 0;
+}
+
+void eval_products_run(EvalBlock *b, int group, uint32_t last) {
+  DevBlock *d = b->device;
+  Warpgroup *g = &d->group[group];
+  while (g->done < last) {
+    Batch x = {.steps = 0};
+    const Product *first = &g->product[(g->done + 1) % PRODUCTS];
+    while (g->done < last && x.steps < 8) {
+      const Product *p = &g->product[(g->done + 1) % PRODUCTS];
+      if (x.steps && (!continues(first, p) || 16 * (x.steps + 1) * first->n > 128 * 128))
+        break;
+      x.product[x.steps++] = p;
+      g->done++;
+    }
+    x.n = first->n;
+    x.k = 16 * x.steps;
+    compute(b, &x);
+  }
+}
