@@ -302,14 +302,19 @@ static void lin_atom(Lin *l, const TExpr *e, int64_t k) {
   l->coef[l->n++] = k;
 }
 
-/* Adds k * e. Only 64-bit arithmetic is taken apart: narrower types wrap on their own. */
+/* i64, and i32, which wraps on its own: where `k + 8` does, no element of the slice is there. */
+static bool lin_type(DType t) {
+  return t == DT_I64 || t == DT_I32;
+}
+
+/* Adds k * e. */
 static void lin_add(Lin *l, const TExpr *e, int64_t k) {
   int64_t v;
   if (sema_is_const_int(e, &v)) {
     l->constant = wrap_add(l->constant, wrap_mul(k, v));
     return;
   }
-  if (e->kind != TE_OP || e->type.dtype != DT_I64) {
+  if (e->kind != TE_OP || !lin_type(e->type.dtype)) {
     lin_atom(l, e, k);
     return;
   }
@@ -321,6 +326,11 @@ static void lin_add(Lin *l, const TExpr *e, int64_t k) {
     return;
   case OP_NEG:
     lin_add(l, e->arg[0], wrap_mul(k, -1));
+    return;
+  case OP_CAST:
+    if (e->type.dtype != DT_I64 || !lin_type(e->arg[0]->type.dtype))
+      break;
+    lin_add(l, e->arg[0], k);
     return;
   case OP_MUL: {
     int other = sema_is_const_int(e->arg[0], &v) ? 1 : 0;
