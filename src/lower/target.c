@@ -1,32 +1,24 @@
 /* target.c: what each target has.
  *
  * Goes in: a name. Comes out: a Target. The figures are the CUDA programming guide's tables of
- * compute capabilities; sms is that of the usual card (A100, L40S, H100/H200).
+ * compute capabilities; sms is that of the usual card (A100, A40,
+ * L40S, H100 or H200, B200, B300, RTX PRO 6000).
  * Tests: tests/unit/check_cuda.c.
  */
 #include "lower.h"
 
 #include <string.h>
 
+/* wgmma is of sm_90a alone: what came later has other tensor core instructions, and is served as
+ * sm_80 until the compiler knows them. */
 static const Target targets[] = {
-    {.name = "sm_80",
-     .arch = ARCH_SM80,
-     .sms = 108,
-     .shared_limit = 163 << 10,
-     .registers = 65536,
-     .max_threads = 1024},
-    {.name = "sm_89",
-     .arch = ARCH_SM80,
-     .sms = 142,
-     .shared_limit = 99 << 10,
-     .registers = 65536,
-     .max_threads = 1024},
-    {.name = "sm_90a",
-     .arch = ARCH_SM90A,
-     .sms = 132,
-     .shared_limit = 227 << 10,
-     .registers = 65536,
-     .max_threads = 1024},
+    {"sm_80", ARCH_SM80, 108, 163 << 10, 65536, 1024},
+    {"sm_86", ARCH_SM80, 84, 99 << 10, 65536, 1024},
+    {"sm_89", ARCH_SM80, 142, 99 << 10, 65536, 1024},
+    {"sm_90a", ARCH_SM90A, 132, 227 << 10, 65536, 1024},
+    {"sm_100a", ARCH_SM80, 148, 227 << 10, 65536, 1024},
+    {"sm_103a", ARCH_SM80, 148, 227 << 10, 65536, 1024},
+    {"sm_120a", ARCH_SM80, 188, 99 << 10, 65536, 1024},
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
 
@@ -37,7 +29,8 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-static const char *const names[TARGETS] = {"sm_80", "sm_89", "sm_90a"};
+static const char *const names[TARGETS] = {"sm_80",   "sm_86",   "sm_89",  "sm_90a",
+                                           "sm_100a", "sm_103a", "sm_120a"};
 
 const char *const *target_names(size_t *n) {
   *n = TARGETS;

@@ -142,10 +142,12 @@ START_TEST(every_pure_operation_compiles) {
 }
 END_TEST
 
-START_TEST(older_targets_compile_too) {
+START_TEST(other_targets_compile_too) {
   check_dtype(DT_BF16, "sm_80");
   check_dtype(DT_F8E4M3, "sm_89");
   check_dtype(DT_I32, "sm_80");
+  check_dtype(DT_F16, "sm_86");
+  check_dtype(DT_F32, "sm_120a");
 }
 END_TEST
 
@@ -380,7 +382,7 @@ END_TEST
 START_TEST(targets) {
   size_t n = 0;
   const char *const *names = target_names(&n);
-  ck_assert_uint_eq(n, 3);
+  ck_assert_uint_ge(n, 3);
   for (size_t i = 0; i < n; i++)
     ck_assert_str_eq(target_find(names[i])->name, names[i]);
   ck_assert_ptr_null(target_find("sm_70"));
@@ -393,7 +395,7 @@ int main(void) {
   tcase_set_timeout(c, 300);
   tcase_add_test(c, hopper_kernels_pass_the_gate);
   tcase_add_loop_test(c, every_pure_operation_compiles, 0, DT_COUNT);
-  tcase_add_test(c, older_targets_compile_too);
+  tcase_add_test(c, other_targets_compile_too);
   tcase_add_test(c, thread_operations_of_sm_80_compile);
   tcase_add_test(c, thread_operations_of_sm_90a_compile);
   tcase_add_test(c, plain_operators_where_nothing_wraps);
