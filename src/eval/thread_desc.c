@@ -18,27 +18,6 @@ void eval_desc_decode(uint64_t desc, int rows, bool trans, DescMatrix *m) {
   m->base = (int)(desc >> 49 & 7);
 }
 
-/* Bits 4… are XORed with bits 7…, counted from where the pattern starts (the base offset). The
- * base of shared memory is a multiple of every pattern. */
-static int64_t swizzled(const DescMatrix *m, int64_t at) {
-  int64_t bits = m->span / 16 - 1;
-  return at ^ (((at >> 7) - m->base) & bits) << 4;
-}
-
-int64_t eval_desc_chunk(const DescMatrix *m, int r, int c) {
-  if (!m->span) /* 8x8 matrices of 128 bytes; for trans the two strides change places */
-    return m->start + (r / 8) * (m->trans ? m->leading : m->stride) + (r % 8) * 16 +
-           c * (m->trans ? m->stride : m->leading);
-  int64_t at = m->start + (r / 8) * m->stride + (int64_t)(r % 8) * m->span;
-  if (m->trans) {
-    int chunks = m->span / 16; /* of one pattern along the rows */
-    at += c / chunks * m->leading + c % chunks * 16;
-  } else {
-    at += c * 16;
-  }
-  return swizzled(m, at);
-}
-
 /* ---------------------------------------------------------------- panels */
 
 /* A batch of products on the same accumulators: k steps of 16. */

@@ -23,7 +23,6 @@ enum {
   MOST_NAMED = 16,
   MOST_MBARS = 128,
   GRANULE = 16, /* bytes */
-  READERS = 6,
   /* components of a clock */
   COMP_WARP = 0,
   COMP_PRODUCT = COMP_WARP + MOST_WARPS,
@@ -69,21 +68,26 @@ enum {                   /* Granule.flags */
        GR_WORD_READ = 64 /* DevBlock.word_reader holds something */
 };
 
-/* 16 bytes of shared memory as the shadow sees them. */
+/* 16 bytes of shared memory as the shadow sees them: what every access looks at. */
 typedef struct Granule {
   Stamp writer;
   uint16_t written; /* a bit a byte */
   uint8_t flags;
   uint8_t source; /* tensor map it was loaded by, plus 1; 0: not known */
   uint32_t load;  /* then: serial number of the load */
-  int64_t origin; /* … byte offset in the tensor of the first byte, inside or not */
-  int32_t at[2];  /* … its coordinates in elements: along the innermost axis (with the axes whose
-                     stride is below the second's folded in), along the second */
-  Stamp reader[READERS]; /* asynchronous: products by warpgroup, bulk stores by warp */
-  uint32_t thread;       /* last thread that wrote it */
-  uint32_t fence;
-  uint32_t wrote, read; /* instructions, for reports */
+  int32_t origin; /* … and offset in the tensor of its first byte, in 16 bytes, inside or not */
 } Granule;
+
+/* What few accesses look at. */
+typedef struct GranuleMore {
+  uint32_t thread;      /* last thread that wrote it */
+  uint32_t fence;       /* time of the writing warp at its fence */
+  uint32_t wrote, read; /* by threads, by bulk stores: the instruction, for reports */
+} GranuleMore;
+
+typedef struct Readers { /* asynchronous: products by warpgroup, bulk stores */
+  Stamp by[4];
+} Readers;
 
 /* ---------------------------------------------------------------- barriers, engines */
 
@@ -108,6 +112,22 @@ typedef struct Mbar {
   Clock gathered, done;
 } Mbar;
 
+/* A box of a tensor and its place in shared memory. */
+typedef struct Box {
+  const EvalTmap *map;
+  int64_t at[5];  /* coordinates of its first element */
+  int64_t shared; /* byte offset */
+  int64_t size;   /* bytes of an element */
+  int64_t inner;  /* bytes of a row */
+  int64_t rows;
+  int64_t bits; /* swizzle: the 16-byte chunk's number ^= offset >> 7 & bits */
+} Box;
+
+typedef struct Record { /* of a load, for who asks where bytes came from */
+  Box box;
+  uint32_t serial, pc;
+} Record;
+
 typedef struct Load { /* of the copy engine, under way */
   int mbar;
   int warp;
@@ -123,7 +143,7 @@ typedef struct Store { /* bulk store whose reading was not waited for */
   uint32_t pc;
 } Store;
 
-enum { PRODUCTS = 64, NEEDS = 8, GROUP_RING = 64, LOADS = 1024, STORES = 512 };
+enum { PRODUCTS = 64, NEEDS = 8, GROUP_RING = 64, LOADS = 1024, STORES = 512, RECORDS = 256 };
 
 typedef struct Product { /* one wgmma of a warpgroup */
   bool from_registers;
@@ -188,6 +208,8 @@ typedef struct DevBlock {
   bool counting;
   size_t bytes, granules;
   Granule *granule;
+  GranuleMore *more;
+  Readers *readers;
   Stamp *word_writer, *word_reader; /* four a granule */
   uint8_t *mbar_at;                 /* by 8 bytes: barrier's number plus 1 */
   Mbar *mbar;
@@ -201,6 +223,7 @@ typedef struct DevBlock {
   int free_registers;
   bool *tmap_checked; /* by tensor map id */
   uint32_t serial;    /* of loads */
+  Record *record;     /* of the last RECORDS loads, by serial number */
   uint16_t *raw;      /* panels of a product: 2 x 256 x 128 elements */
   float *panel;
 } DevBlock;
@@ -238,9 +261,32 @@ EvalResult eval_whole_warp(EvalAgent *a, const char *what);
 EvalResult eval_shadow_read(EvalAgent *a, int lane, int64_t offset, int n);
 EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n);
 /* A granule filled by the copy engine, stamped with what its readers must wait for. */
-EvalResult eval_shadow_fill(EvalAgent *a, uint32_t granule, Stamp s, Granule *last);
+typedef struct Alike {
+  uint8_t flags;
+  Stamp writer;
+  Readers readers;
+} Alike;
+EvalResult eval_shadow_fill(EvalAgent *a, uint32_t granule, Stamp s, Alike *last);
 /* A granule read by an engine (product, bulk store), which is done once `s` is known. */
 EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t granule, Stamp s, const char *what);
+/* Which of Readers.by an engine's stamps go to. */
+static inline int reader_slot(Stamp s) {
+  int comp = (int)(s >> 24);
+  return comp >= COMP_BULK ? 3 : (comp - COMP_PRODUCT) % 3;
+}
+/* The common case in line: all of the granule was written by what wrote the one before. */
+static inline bool shadow_engine_quick(DevBlock *d, int64_t k, Stamp s, Stamp known) {
+  Granule *g = &d->granule[k];
+  uint8_t odd = GR_BARRIER | GR_WORDS | GR_UNFENCED | GR_FENCED;
+  if (g->writer != known || g->flags & odd || g->written != 0xFFFF)
+    return false;
+  d->readers[k].by[reader_slot(s)] = s;
+  g->flags |= GR_READ;
+  return true;
+}
+/* The instruction that wrote a granule, and the one that an engine's stamp stands for. */
+uint32_t eval_writer_pc(const DevBlock *d, uint32_t granule);
+uint32_t eval_reader_pc(const DevBlock *d, uint32_t granule, Stamp s);
 /* Bytes just written by eval_shadow_write get another stamp. */
 void eval_shadow_restamp(EvalAgent *a, int64_t offset, int n, Stamp s);
 /* Granules that this warp's lanes wrote are fenced now. */
@@ -265,8 +311,19 @@ typedef struct DescMatrix {
   int base; /* base offset field */
 } DescMatrix;
 void eval_desc_decode(uint64_t desc, int rows, bool trans, DescMatrix *m);
-/* Byte offset of the 16-byte chunk: trans 0: row r, k from 8c; trans 1: k row r, rows from 8c. */
-int64_t eval_desc_chunk(const DescMatrix *m, int r, int c);
+/* Byte offset of the 16-byte chunk: trans 0: row r, k from 8c; trans 1: k row r, rows from 8c.
+ * Swizzles XOR bits 4… with bits 7… of the final address, counted from where the pattern starts
+ * (the base offset); the base of shared memory is a multiple of every pattern. Without a swizzle:
+ * 8x8 matrices of 128 bytes, and for trans the two strides change places. */
+static inline int64_t eval_desc_chunk(const DescMatrix *m, int r, int c) {
+  if (!m->span)
+    return m->start + (r / 8) * (m->trans ? m->leading : m->stride) + (r % 8) * 16 +
+           c * (m->trans ? m->stride : m->leading);
+  int64_t at = m->start + (r / 8) * m->stride + (int64_t)(r % 8) * m->span;
+  int panel = m->trans ? m->span / 16 : 2; /* chunks of one pattern */
+  at += c / panel * m->leading + c % panel * 16;
+  return at ^ (((at >> 7) - m->base) & (m->span / 16 - 1)) << 4;
+}
 /* Chunks of one m64nNk16: *rows by *chunks. */
 static inline void desc_shape(const DescMatrix *m, int *rows, int *chunks) {
   *rows = m->trans ? 16 : m->rows;
@@ -282,6 +339,11 @@ Mbar *eval_mbar_find(EvalAgent *a, int64_t offset);
 EvalResult eval_mbar_settle(EvalAgent *a, Mbar *m, uint32_t pc);
 /* The oldest load (shaken: any) is complete; false: none is under way. */
 bool eval_load_complete(EvalBlock *b);
+/* The record of the load that filled a granule; NULL where that is not known any more. */
+const Record *eval_load_record(const DevBlock *d, const Granule *g);
+/* Coordinates of a granule of a loaded box: along the second axis of the tensor, or along the first
+ * (with panels that divide a row folded in). */
+int64_t eval_box_coordinate(const Box *x, int64_t granule, bool second);
 /* Elements of `mem` that memory from element `first` to `last` on holds lie in its memory. */
 bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t last);
 /* Marks elements from a memory offset on as written (0 or more were before, in this launch, by a

@@ -111,8 +111,8 @@ static EvalResult check_writers(EvalAgent *a, int64_t k, uint16_t bits, bool wri
     if (!word || clock_knows(c, s) || (write && word != 15))
       continue;
     int64_t at = k * GRANULE + 4 * i;
-    return write ? fault_unordered_write(a, at, s, g->wrote)
-                 : fault_unordered_read(a, at, s, g->wrote);
+    uint32_t pc = eval_writer_pc(d, (uint32_t)k);
+    return write ? fault_unordered_write(a, at, s, pc) : fault_unordered_read(a, at, s, pc);
   }
   return EVAL_OK;
 }
@@ -136,7 +136,7 @@ EvalResult eval_shadow_read(EvalAgent *a, int lane, int64_t offset, int n) {
       if (bits >> 4 * i & 15)
         d->word_reader[4 * k + i] = now;
     g->flags |= GR_READ | GR_WORD_READ;
-    g->read = a->pc;
+    d->more[k].read = a->pc;
   }
   return EVAL_OK;
 }
@@ -146,23 +146,25 @@ static EvalResult check_readers(EvalAgent *a, int64_t k, uint16_t bits) {
   DevBlock *d = dev_block(a);
   const Granule *g = &d->granule[k];
   const Clock *c = &dev_warp(a)->clock;
-  for (int i = 0; i < READERS; i++)
-    if (!clock_knows(c, g->reader[i]))
-      return fault_overwrite(a, k * GRANULE, g->reader[i], g->read);
+  for (int i = 0; i < 4; i++)
+    if (!clock_knows(c, d->readers[k].by[i]))
+      return fault_overwrite(a, k * GRANULE, d->readers[k].by[i],
+                             eval_reader_pc(d, (uint32_t)k, d->readers[k].by[i]));
   for (int i = 0; i < 4 && g->flags & GR_WORD_READ; i++)
     if ((bits >> 4 * i & 15) == 15 && !clock_knows(c, d->word_reader[4 * k + i]))
-      return fault_overwrite(a, k * GRANULE + 4 * i, d->word_reader[4 * k + i], g->read);
+      return fault_overwrite(a, k * GRANULE + 4 * i, d->word_reader[4 * k + i], d->more[k].read);
   return EVAL_OK;
 }
 
 /* Notes that the granule has bytes that no fence covers yet. */
 static void note_unfenced(EvalAgent *a, int lane, Granule *g, int64_t k) {
   DevWarp *w = dev_warp(a);
+  GranuleMore *m = &dev_block(a)->more[k];
   uint32_t thread = (uint32_t)(a->id * EVAL_WARP + lane);
-  if (!(g->flags & GR_UNFENCED) || g->thread / EVAL_WARP != (uint32_t)a->id)
+  if (!(g->flags & GR_UNFENCED) || m->thread / EVAL_WARP != (uint32_t)a->id)
     if (w->ndirty < dev_block(a)->granules)
       w->dirty[w->ndirty++] = (uint32_t)k;
-  g->thread = thread;
+  m->thread = thread;
   g->flags = (uint8_t)((g->flags & ~GR_FENCED) | GR_UNFENCED);
 }
 
@@ -202,7 +204,7 @@ EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n) {
     g->written |= bits;
     g->source = 0;
     g->flags &= (uint8_t) ~(GR_TMA | GR_READ);
-    g->wrote = a->pc;
+    d->more[k].wrote = a->pc;
   }
   return EVAL_OK;
 }
@@ -219,12 +221,13 @@ void eval_shadow_fence(EvalAgent *a) {
   size_t kept = 0;
   for (size_t i = 0; i < w->ndirty; i++) {
     Granule *g = &d->granule[w->dirty[i]];
-    bool mine = g->thread / EVAL_WARP == (uint32_t)a->id && g->flags & GR_UNFENCED;
-    if (mine && !eval_lane_on(a, (int)(g->thread % EVAL_WARP))) {
+    GranuleMore *m = &d->more[w->dirty[i]];
+    bool mine = m->thread / EVAL_WARP == (uint32_t)a->id && g->flags & GR_UNFENCED;
+    if (mine && !eval_lane_on(a, (int)(m->thread % EVAL_WARP))) {
       w->dirty[kept++] = w->dirty[i];
     } else if (mine) {
       g->flags = (uint8_t)((g->flags & ~GR_UNFENCED) | GR_FENCED);
-      g->fence = w->clock.t[COMP_WARP + a->id];
+      m->fence = w->clock.t[COMP_WARP + a->id];
     }
   }
   w->ndirty = kept;
@@ -232,14 +235,21 @@ void eval_shadow_fence(EvalAgent *a) {
 
 /* ---------------------------------------------------------------- engines */
 
-/* `last` is the granule as this load found the one before: most of a box is alike, and then the
+static EvalResult fault_unread(EvalAgent *a, uint32_t k) {
+  return eval_fault_at(a, eval_writer_pc(dev_block(a), k), E0476,
+                       "the shared bytes %u to %u that this loads are overwritten before anything "
+                       "read them",
+                       k * GRANULE, k * GRANULE + GRANULE - 1);
+}
+
+/* `last` is the granule that this load looked at before: most of a box is alike, and then the
  * stamps need no second look. */
-EvalResult eval_shadow_fill(EvalAgent *a, uint32_t k, Stamp s, Granule *last) {
+EvalResult eval_shadow_fill(EvalAgent *a, uint32_t k, Stamp s, Alike *last) {
   DevBlock *d = dev_block(a);
   Granule *g = &d->granule[k];
   uint8_t odd = GR_BARRIER | GR_WORDS | GR_WORD_READ;
   bool alike = !((g->flags | last->flags) & odd) && g->writer == last->writer &&
-               memcmp(g->reader, last->reader, sizeof g->reader) == 0;
+               memcmp(&d->readers[k], &last->readers, sizeof last->readers) == 0;
   if (!alike) {
     EvalResult r = check_barrier(a, g, k);
     if (r == EVAL_OK)
@@ -248,27 +258,41 @@ EvalResult eval_shadow_fill(EvalAgent *a, uint32_t k, Stamp s, Granule *last) {
       r = check_writers(a, k, 0xFFFF, true);
     if (r != EVAL_OK)
       return r;
-    *last = *g;
+    *last = (Alike){g->flags, g->writer, d->readers[k]};
   }
   if (d->strict && (g->flags & (GR_TMA | GR_READ)) == GR_TMA)
-    return eval_fault_at(a, g->wrote, E0476,
-                         "the shared bytes %u to %u that this loads are "
-                         "overwritten before anything read them",
-                         k * GRANULE, k * GRANULE + GRANULE - 1);
+    return fault_unread(a, k);
   g->writer = s;
   g->written = 0xFFFF;
   g->flags = GR_TMA;
-  g->wrote = a->pc;
   return EVAL_OK;
 }
 
-static EvalResult fault_unfenced(EvalAgent *a, const Granule *g, uint32_t k, const char *what) {
+uint32_t eval_writer_pc(const DevBlock *d, uint32_t k) {
+  const Granule *g = &d->granule[k];
+  if (!(g->flags & GR_TMA))
+    return d->more[k].wrote;
+  const Record *r = eval_load_record(d, g);
+  return r ? r->pc : UINT32_MAX;
+}
+
+uint32_t eval_reader_pc(const DevBlock *d, uint32_t k, Stamp s) {
+  int comp = (int)(s >> 24);
+  if (comp < COMP_PRODUCT || comp >= COMP_BULK)
+    return d->more[k].read;
+  const Warpgroup *w = &d->group[comp - COMP_PRODUCT];
+  uint32_t number = s & 0xFFFFFF;
+  return number + PRODUCTS > w->issued ? w->product[number % PRODUCTS].pc : UINT32_MAX;
+}
+
+static EvalResult fault_unfenced(EvalAgent *a, uint32_t k, const char *what) {
   char line[48];
+  const GranuleMore *m = &dev_block(a)->more[k];
   eval_fault(a, E0468,
              "%s reads the shared bytes %u to %u, written by thread %u (%s), and no "
              "fence_proxy_async of that thread comes between",
-             what, k * GRANULE, k * GRANULE + GRANULE - 1, g->thread,
-             eval_line(a->block, g->wrote, line, sizeof line));
+             what, k * GRANULE, k * GRANULE + GRANULE - 1, m->thread,
+             eval_line(a->block, m->wrote, line, sizeof line));
   eval_fault_hint(a, "fence_proxy_async by the threads that write, then a barrier");
   return EVAL_FAULTED;
 }
@@ -277,7 +301,6 @@ EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t k, Stamp s, const char
   DevBlock *d = dev_block(a);
   Granule *g = &d->granule[k];
   const Clock *c = &dev_warp(a)->clock;
-  int comp = (int)(s >> 24);
   EvalResult r = EVAL_OK;
   if (g->flags & (GR_BARRIER | GR_WORDS) || !clock_knows(c, g->writer)) {
     r = check_barrier(a, g, k);
@@ -288,15 +311,15 @@ EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t k, Stamp s, const char
     r = eval_fault(a, E0451, "%s reads the shared bytes %u to %u, which nothing wrote", what,
                    k * GRANULE, k * GRANULE + GRANULE - 1);
   if (r == EVAL_OK && g->flags & GR_UNFENCED)
-    r = fault_unfenced(a, g, k, what);
+    r = fault_unfenced(a, k, what);
   if (r == EVAL_OK && g->flags & GR_FENCED &&
-      !clock_knows(c, stamp(COMP_WARP + (int)(g->thread / EVAL_WARP), g->fence)))
-    r = fault_unfenced(a, g, k, what);
+      !clock_knows(c, stamp(COMP_WARP + (int)(d->more[k].thread / EVAL_WARP), d->more[k].fence)))
+    r = fault_unfenced(a, k, what);
   if (r != EVAL_OK)
     return r;
-  g->reader[comp >= COMP_BULK ? 4 + (comp - COMP_BULK) / 4 % 2 : comp & 3] = s;
+  d->readers[k].by[reader_slot(s)] = s;
   g->flags |= GR_READ;
-  g->read = a->pc;
+  d->more[k].read = a->pc;
   return EVAL_OK;
 }
 

@@ -72,10 +72,13 @@ void *eval_device_new(EvalBlock *b) {
   d->granules = (d->bytes + GRANULE - 1) / GRANULE;
   d->mbar_at = ARENA_ARRAY(arena, uint8_t, d->bytes / 8 + 1);
   d->mbar = d->bytes ? ARENA_ARRAY(arena, Mbar, MOST_MBARS) : NULL;
+  d->record = ARENA_ARRAY(arena, Record, RECORDS);
   d->tmap_checked = ARENA_ARRAY(arena, bool, k->tmaps.n);
   d->group = ARENA_ARRAY(arena, Warpgroup, (b->nagents + 3) / 4);
   if (d->check) {
     d->granule = ARENA_ARRAY(arena, Granule, d->granules);
+    d->more = ARENA_ARRAY(arena, GranuleMore, d->granules);
+    d->readers = ARENA_ARRAY(arena, Readers, d->granules);
     d->word_writer = ARENA_ARRAY(arena, Stamp, 4 * d->granules);
     d->word_reader = ARENA_ARRAY(arena, Stamp, 4 * d->granules);
   }
@@ -126,6 +129,7 @@ void eval_device_start(EvalBlock *b) {
   d->free_registers = 0;
   if (d->check) {
     memset(d->granule, 0, d->granules * sizeof *d->granule);
+    memset(d->readers, 0, d->granules * sizeof *d->readers);
     memset(d->word_reader, 0, 4 * d->granules * sizeof *d->word_reader);
     memset(b->shared, 0xAB, d->bytes);
   }
@@ -159,7 +163,7 @@ static EvalResult check_unread(EvalBlock *b) {
   for (size_t k = 0; d->strict && k < d->granules; k++) {
     const Granule *g = &d->granule[k];
     if ((g->flags & (GR_TMA | GR_READ)) == GR_TMA)
-      return eval_fault_at(&b->agent[0], g->wrote, E0476,
+      return eval_fault_at(&b->agent[0], eval_writer_pc(d, (uint32_t)k), E0476,
                            "the shared bytes %zu to %zu that this "
                            "loads are never read",
                            k * GRANULE, k * GRANULE + GRANULE - 1);

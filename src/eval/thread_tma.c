@@ -64,16 +64,6 @@ static EvalResult check_map(EvalAgent *a, const EvalTmap *t) {
 
 /* ---------------------------------------------------------------- boxes */
 
-typedef struct Box {
-  const EvalTmap *map;
-  int64_t at[5];  /* coordinates of its first element */
-  int64_t shared; /* byte offset */
-  int64_t size;   /* bytes of an element */
-  int64_t inner;  /* bytes of a row */
-  int64_t rows;
-  int64_t bits, shift; /* swizzle: 16-byte chunk number ^= offset >> shift & bits */
-} Box;
-
 static EvalResult make_box(EvalAgent *a, const EvalTmap *t, int64_t shared, const EvalOperand *at,
                            int n, int lane, Box *x) {
   EvalResult r = check_map(a, t);
@@ -90,7 +80,6 @@ static EvalResult make_box(EvalAgent *a, const EvalTmap *t, int64_t shared, cons
   }
   x->bits = t->ir->swizzle / 16 - 1;
   x->bits = x->bits < 0 ? 0 : x->bits;
-  x->shift = 7;
   int64_t pattern = t->ir->swizzle * 8;
   return eval_shared_place(a, shared, x->inner * x->rows, pattern < 128 ? 128 : pattern);
 }
@@ -98,7 +87,7 @@ static EvalResult make_box(EvalAgent *a, const EvalTmap *t, int64_t shared, cons
 /* Where a chunk of 16 bytes lies: offset bits 4… are XORed with bits 7…. */
 static int64_t chunk_place(const Box *x, int64_t row, int64_t chunk) {
   int64_t at = x->shared + row * x->inner + chunk * 16;
-  return at ^ (at >> x->shift & x->bits) << 4;
+  return at ^ (at >> 7 & x->bits) << 4;
 }
 
 /* The row's coordinates beyond the innermost: bytes from the tensor's start, and whether inside. */
@@ -131,41 +120,67 @@ static void load_chunk(const Box *x, char *to, int64_t offset, int64_t c, bool i
       memcpy(to + i * x->size, data + offset + i * x->size, (size_t)x->size);
 }
 
-/* Along k, for products: the innermost coordinate, with panels that divide a row folded in. */
-static int32_t folded(const Box *x, const int64_t c[5]) {
-  int64_t sum = 0;
+int64_t eval_box_coordinate(const Box *x, int64_t granule, bool second) {
+  int64_t at = granule * GRANULE, c[5] = {0};
+  bool inside;
+  at = (at ^ (at >> 7 & x->bits) << 4) - x->shared;
+  row_offset(x, at / x->inner, &inside, c);
+  if (second)
+    return c[1];
+  int64_t sum = x->at[0] + at % x->inner / x->size;
   for (int d = 2; d < x->map->ir->rank; d++)
     if (x->map->stride[d] < x->map->stride[1])
       sum += c[d] * (x->map->stride[d] / x->size);
-  return (int32_t)sum;
+  return sum;
+}
+
+const Record *eval_load_record(const DevBlock *d, const Granule *g) {
+  const Record *r = &d->record[g->load % RECORDS];
+  return g->source && r->serial == g->load ? r : NULL;
+}
+
+/* Rows lie far apart: the cache is told of the one 8 rows on. */
+static void fetch_ahead(const Box *x, int64_t offset, int64_t row) {
+  if (x->map->ir->rank < 2 || row % x->map->ir->box[1] + 8 >= x->map->ir->box[1])
+    return;
+  uintptr_t at = (uintptr_t)x->map->mem->data + (uintptr_t)(offset + 8 * x->map->stride[1]);
+  __builtin_prefetch((const void *)at);
+  __builtin_prefetch((const void *)(at + 64));
+}
+
+/* One row of the box. */
+static EvalResult load_row(EvalAgent *a, const Box *x, int64_t row, Stamp s, Alike *last) {
+  DevBlock *d = dev_block(a);
+  bool inside;
+  int64_t c[5] = {0};
+  int64_t offset = row_offset(x, row, &inside, c) + x->at[0] * x->size;
+  int64_t each = 16 / x->size, origin = (offset - (offset & 15)) / 16;
+  uint8_t source = (uint8_t)(x->map->ir->id + 1);
+  fetch_ahead(x, offset, row);
+  for (int64_t i = 0; i < x->inner / 16; i++) {
+    int64_t at = chunk_place(x, row, i);
+    load_chunk(x, (char *)a->block->shared + at, offset + i * 16, x->at[0] + i * each, inside);
+    if (!d->check)
+      continue;
+    EvalResult r = eval_shadow_fill(a, (uint32_t)(at / GRANULE), s, last);
+    if (r != EVAL_OK)
+      return r;
+    Granule *g = &d->granule[at / GRANULE];
+    g->source = source;
+    g->load = d->serial;
+    g->origin = (int32_t)(origin + i);
+  }
+  return EVAL_OK;
 }
 
 static EvalResult load_box(EvalAgent *a, const Box *x, Stamp s) {
   DevBlock *d = dev_block(a);
-  Granule last = {.flags = GR_WORDS};
-  uint32_t serial = ++d->serial;
-  for (int64_t row = 0; row < x->rows; row++) {
-    bool inside;
-    int64_t c[5] = {0};
-    int64_t offset = row_offset(x, row, &inside, c) + x->at[0] * x->size;
-    int32_t fold = folded(x, c);
-    for (int64_t i = 0; i < x->inner / 16; i++) {
-      int64_t at = chunk_place(x, row, i), first = x->at[0] + i * (16 / x->size);
-      if (d->check) {
-        uint32_t k = (uint32_t)(at / GRANULE);
-        EvalResult r = eval_shadow_fill(a, k, s, &last);
-        if (r != EVAL_OK)
-          return r;
-        Granule *g = &d->granule[k];
-        g->source = (uint8_t)(x->map->ir->id + 1);
-        g->load = serial;
-        g->origin = offset + i * 16;
-        g->at[0] = (int32_t)first + fold;
-        g->at[1] = (int32_t)c[1];
-      }
-      load_chunk(x, (char *)a->block->shared + at, offset + i * 16, first, inside);
-    }
-  }
+  Alike last = {.flags = GR_WORDS};
+  d->serial++;
+  d->record[d->serial % RECORDS] = (Record){*x, d->serial, a->pc};
+  for (int64_t row = 0; row < x->rows; row++)
+    if (load_row(a, x, row, s, &last) != EVAL_OK)
+      return EVAL_FAULTED;
   return EVAL_OK;
 }
 

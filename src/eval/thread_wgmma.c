@@ -88,12 +88,19 @@ static EvalResult check_fragment(EvalAgent *a, const EvalOperand *o) {
 
 /* ---------------------------------------------------------------- shared operands */
 
-static EvalResult fault_matrix(EvalAgent *a, const char *name, int r, int c, const Granule *g) {
+static EvalResult fault_matrix(EvalAgent *a, const char *name, int r, int c, int64_t at) {
+  const DevBlock *d = dev_block(a);
+  const Record *from = eval_load_record(d, &d->granule[at / GRANULE]);
+  long long row = 0, col = 0;
+  if (from) {
+    row = (long long)eval_box_coordinate(&from->box, at / GRANULE, true);
+    col = (long long)eval_box_coordinate(&from->box, at / GRANULE, false);
+  }
   eval_fault(
       a, E0472,
-      "%s of this product is not one matrix: its row %d, chunk %d is element [%d, %d] of the "
-      "box, beside rows and columns of another place",
-      name, r, c, (int)g->at[1], (int)g->at[0]);
+      "%s of this product is not one matrix: its row %d, chunk %d is element [%lld, %lld] of "
+      "the tensor, which does not follow from the rows and chunks before",
+      name, r, c, row, col);
   eval_fault_hint(a, "the descriptor's offsets and swizzle must be those the box was loaded with");
   return EVAL_FAULTED;
 }
@@ -119,7 +126,7 @@ static bool follows(Trace *t, const Granule *g, int r, int c) {
     *t = (Trace){true, g->source, g->load, r, c, g->origin, step};
     return true;
   }
-  int64_t moved = g->origin - t->origin - 16 * (c - t->c);
+  int64_t moved = (int64_t)g->origin - t->origin - (c - t->c);
   if (r != t->r && !t->step && moved % (r - t->r) == 0)
     t->step = moved / (r - t->r);
   return moved == t->step * (r - t->r);
@@ -134,32 +141,62 @@ static void note_need(Product *p, const Granule *g) {
   p->nneeds++;
 }
 
-/* Looks at every chunk; which: 0 A, 1 B. */
-static EvalResult check_matrix(EvalAgent *a, Product *p, const DescMatrix *m, Stamp s, int which) {
-  static const char *const names[2] = {"A", "B"};
+/* One chunk: in bounds, and read in order. *known: writer of the chunk before, known to the warp.
+ */
+static EvalResult check_chunk(EvalAgent *a, Product *p, int64_t at, Stamp s, Stamp *known) {
   DevBlock *d = dev_block(a);
-  Trace t = {.known = false};
+  if (at >= 0 && at + 16 <= (int64_t)d->bytes && !(at & 15) &&
+      shadow_engine_quick(d, at / GRANULE, s, *known))
+    return EVAL_OK;
+  EvalResult x = eval_shared_place(a, at, 16, 16);
+  if (x == EVAL_OK)
+    x = eval_shadow_engine_read(a, (uint32_t)(at / GRANULE), s, "a product");
+  if (x != EVAL_OK)
+    return x;
+  const Granule *g = &d->granule[at / GRANULE];
+  note_need(p, g);
+  *known = g->writer;
+  return EVAL_OK;
+}
+
+typedef struct Look { /* at the chunks of one operand */
+  Product *p;
+  const DescMatrix *m;
+  Stamp s, known;
+  Trace t;
+  int which; /* 0 A, 1 B */
+} Look;
+
+/* Row r's chunks c to end of one panel. */
+static EvalResult check_row(EvalAgent *a, Look *l, int r, int c, int end) {
+  static const char *const names[2] = {"A", "B"};
+  const DescMatrix *m = l->m;
+  for (; c < end; c++) {
+    int64_t at = eval_desc_chunk(m, r, c);
+    EvalResult x = check_chunk(a, l->p, at, l->s, &l->known);
+    if (x != EVAL_OK)
+      return x;
+    const Granule *g = &dev_block(a)->granule[at / GRANULE];
+    if (!follows(&l->t, g, r, c))
+      return fault_matrix(a, names[l->which], m->trans ? 8 * c : r, m->trans ? r : c, at);
+    const Record *from = r == 0 && c == 0 ? eval_load_record(dev_block(a), g) : NULL;
+    if (from) {
+      l->p->load[l->which] = g->load;
+      l->p->k[l->which] = (int32_t)eval_box_coordinate(&from->box, at / GRANULE, m->trans);
+    }
+  }
+  return EVAL_OK;
+}
+
+static EvalResult check_matrix(EvalAgent *a, Product *p, const DescMatrix *m, Stamp s, int which) {
+  Look l = {.p = p, .m = m, .s = s, .known = UINT32_MAX, .which = which};
   int rows, chunks;
   desc_shape(m, &rows, &chunks);
   int panel = m->trans && m->span ? m->span / 16 : chunks;
-  for (int c0 = 0; c0 < chunks; c0 += panel)
+  for (int c = 0; c < chunks; c += panel)
     for (int r = 0; r < rows; r++)
-      for (int c = c0; c < c0 + panel && c < chunks; c++) {
-        int64_t at = eval_desc_chunk(m, r, c);
-        EvalResult x = eval_shared_place(a, at, 16, 16);
-        if (x == EVAL_OK)
-          x = eval_shadow_engine_read(a, (uint32_t)(at / GRANULE), s, "a product");
-        if (x != EVAL_OK)
-          return x;
-        const Granule *g = &d->granule[at / GRANULE];
-        note_need(p, g);
-        if (!follows(&t, g, r, c))
-          return fault_matrix(a, names[which], m->trans ? 8 * c : r, m->trans ? r : c, g);
-        if (r == 0 && c == 0 && g->source) {
-          p->load[which] = g->load;
-          p->k[which] = g->at[m->trans];
-        }
-      }
+      if (check_row(a, &l, r, c, c + panel < chunks ? c + panel : chunks) != EVAL_OK)
+        return EVAL_FAULTED;
   return EVAL_OK;
 }
 
