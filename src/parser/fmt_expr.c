@@ -188,12 +188,14 @@ const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
 
 /* ---- operators ---- */
 
-/* An operator between two operands; the line may break behind it. */
+/* An operator between two operands; the line may break behind it, but not where the author wrote it
+ * without spaces, which shows only while both operands stand beside it. */
 static void operator_box(Fmt *f, Boxes *b, const char *op, bool tight) {
   if (!tight)
     fmt_boxes_text(b, " ");
   fmt_boxes_text(b, op);
-  fmt_boxes_add(b, fmt_box_break(f->arena, tight ? "" : " "));
+  if (!tight)
+    fmt_boxes_add(b, fmt_box_break(f->arena, " "));
 }
 
 /* x op y op z, all of one precedence, break together. */

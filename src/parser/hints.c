@@ -161,6 +161,8 @@ void parse_hint_operand(Parser *p) {
   Diag *d = kind == T_NONE
                 ? parse_fail_here(p, code, "`None` is no value")
                 : parse_fail_here(p, code, "expected an expression, found %s", parse_found(p));
+  if (kind == T_EOF || kind == T_RBRACE || parse_token(p, 0)->line_start)
+    parse_still_open(p, d);
   if (hint)
     parse_hint(p, d, "%s", hint);
 }

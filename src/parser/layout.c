@@ -1,7 +1,8 @@
 /* layout.c: chooses line breaks.
  *
  * In: boxes. Out: text in which a group stands on one line where that fits the width. Works off an
- * explicit stack, looks at most a line's width ahead, so it is linear and takes any depth.
+ * explicit stack, looks at most a line's width ahead, so it is linear and takes any depth. Comments
+ * at the ends of neighbouring lines are put below each other last, when the lines are known.
  * Tests: tests/unit/check_parser.c.
  */
 #include "layout.h"
@@ -61,10 +62,17 @@ typedef struct Item {
   bool flat;
 } Item;
 
+/* Where a comment at the end of a line goes: `at` in the text, behind `column` columns of code. */
+typedef struct Mark {
+  size_t at, column, line, indent;
+} Mark;
+
 typedef struct Printer {
   Arena *arena;
   Str *out;
   size_t width, column, pending; /* pending: spaces owed before the next text */
+  size_t line, indent;           /* of the line being printed */
+  VEC(Mark) marks;               /* comments so far */
   VEC(Item) stack;
   VEC(Item) ahead; /* what fits() still has to measure */
 } Printer;
@@ -110,8 +118,15 @@ static void put(Printer *p, const Box *b) {
 
 static void newline(Printer *p, size_t indent) {
   str_addc(p->out, '\n');
+  p->line++;
   p->column = 0;
-  p->pending = indent;
+  p->pending = p->indent = indent;
+}
+
+static void put_comment(Printer *p, const Box *b) {
+  Mark mark = {p->out->n, p->column, p->line, p->indent};
+  VEC_PUSH(p->arena, &p->marks, mark);
+  str_addn(p->out, b->s, b->n);
 }
 
 static void push_parts(Printer *p, const Box *b, size_t indent, bool flat) {
@@ -126,8 +141,7 @@ static void step(Printer *p, Item it) {
     put(p, b);
     break;
   case BOX_COMMENT:
-    str_add(p->out, "  ");
-    str_addn(p->out, b->s, b->n);
+    put_comment(p, b);
     break;
   case BOX_BREAK:
     if (it.flat)
@@ -136,7 +150,7 @@ static void step(Printer *p, Item it) {
       newline(p, it.indent);
     break;
   case BOX_EMPTY:
-    str_addc(p->out, '\n');
+    newline(p, it.indent);
     newline(p, it.indent);
     break;
   case BOX_NEWLINE:
@@ -151,9 +165,45 @@ static void step(Printer *p, Item it) {
   }
 }
 
+/* Comments of lines that follow each other, at one indentation, stand below each other. A long line
+ * does not push the others out. */
+enum { ALIGN_UP_TO = 60 };
+
+static bool aligns(const Mark *above, const Mark *m) {
+  return m->line == above->line + 1 && m->indent == above->indent && m->column <= ALIGN_UP_TO &&
+         above->column <= ALIGN_UP_TO;
+}
+
+/* Copies the text, with the comments of marks[begin] to marks[end - 1] at one column. */
+static void align_run(const Printer *p, size_t begin, size_t end, size_t *from, Str *out) {
+  size_t column = 0;
+  for (size_t i = begin; i < end; i++)
+    column = p->marks.v[i].column > column ? p->marks.v[i].column : column;
+  for (size_t i = begin; i < end; i++) {
+    const Mark *m = &p->marks.v[i];
+    str_addn(out, p->out->s + *from, m->at - *from);
+    str_pad(out, ' ', column - m->column + 2);
+    *from = m->at;
+  }
+}
+
+static void align_comments(const Printer *p, Str *out) {
+  size_t from = 0, end;
+  for (size_t i = 0; i < p->marks.n; i = end) {
+    for (end = i + 1; end < p->marks.n; end++) {
+      if (!aligns(&p->marks.v[end - 1], &p->marks.v[end]))
+        break;
+    }
+    align_run(p, i, end, &from, out);
+  }
+  str_addn(out, str_text(p->out) + from, p->out->n - from);
+}
+
 void fmt_box_print(Arena *scratch, const Box *box, size_t width, Str *out) {
-  Printer p = {.arena = scratch, .out = out, .width = width};
+  Str text = str_new(scratch);
+  Printer p = {.arena = scratch, .out = &text, .width = width};
   VEC_PUSH(scratch, &p.stack, ((Item){box, 0, false}));
   while (p.stack.n > 0)
     step(&p, p.stack.v[--p.stack.n]);
+  align_comments(&p, out);
 }

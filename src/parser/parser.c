@@ -210,21 +210,28 @@ void parse_leave(Parser *p) {
 /* ---- brackets and names ---- */
 
 Bracket parse_open(Parser *p) {
-  Bracket b = {parse_at(p, T_LPAREN) ? T_RPAREN : T_RBRACKET, parse_span(p)};
+  Bracket b = {parse_at(p, T_LPAREN) ? T_RPAREN : T_RBRACKET, parse_span(p), p->inner};
   p->brackets++;
+  p->inner = b.open;
   parse_advance(p);
   return b;
+}
+
+void parse_still_open(Parser *p, Diag *d) {
+  if (d && p->brackets > 0)
+    parse_also(p, d, p->inner,
+               arena_printf(p->arena, "this `%c` is still open", p->t.file->text[p->inner.begin]));
 }
 
 void parse_close(Parser *p, Bracket b) {
   if (parse_at(p, b.close)) {
     p->brackets--;
+    p->inner = b.outer;
     parse_advance(p);
     return;
   }
   if (parse_hint_operator(p))
     return;
-  const char *open = b.close == T_RPAREN ? "(" : "[";
   if (b.close == T_RPAREN && parse_at(p, T_COLON)) {
     parse_hint(p, parse_fail_here(p, E0049, "a slice outside an index"),
                "slices stand in [ ]: x[a:b]");
@@ -232,7 +239,7 @@ void parse_close(Parser *p, Bracket b) {
   }
   Diag *d = parse_fail_here(p, E0021, "expected `,` or %s, found %s", lex_describe(b.close),
                             parse_found(p));
-  parse_also(p, d, b.open, arena_printf(p->arena, "this `%s` is still open", open));
+  parse_still_open(p, d);
   if (d && parse_token(p, 0)->kind == T_ASSIGN)
     parse_hint(p, d, "`=` gives an argument by name, as in f(x, axis = 1); to compare, write `==`");
 }

@@ -18,6 +18,7 @@ typedef struct Parser {
   size_t i;          /* the token shown, below the newline if there is one */
   bool newline;      /* T_NEWLINE is shown before it */
   unsigned brackets; /* open ( and [ : line ends mean nothing */
+  Span inner;        /* the innermost of them */
   unsigned level;    /* of expressions, brackets and blocks being read */
   unsigned blocks;   /* of them, blocks */
   unsigned loops;    /* around the statement being read, in this body */
@@ -78,9 +79,12 @@ void parse_too_deep(Parser *p, Span span);
 typedef struct Bracket {
   TokenKind close;
   Span open;
+  Span outer; /* the one it stands in */
 } Bracket;
 Bracket parse_open(Parser *p); /* reads the ( or [ shown */
 void parse_close(Parser *p, Bracket b);
+/* Notes the innermost open bracket, if there is one, at a fault. */
+void parse_still_open(Parser *p, Diag *d);
 /* Between elements: reads a comma; true if another element follows. */
 bool parse_more(Parser *p, Bracket b);
 
