@@ -265,6 +265,13 @@ static const struct Word {
              {"wait", not_yet},
              {"mean", call_mean}};
 
+/* No such function: an error, unless it may be there by the time of the call. */
+static TExpr *no_function(Check *c, const AstExpr *e, const char *module, const char *name) {
+  if (c->defining && c->scope && c->scope->later && c->scope->later(c->scope->ctx, module, name))
+    return sema_texpr_error(c, e->span);
+  return sema_unknown_name(c, name, e->as.call.fn->span);
+}
+
 static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (strcmp(table[i].name, name) == 0)
@@ -278,7 +285,7 @@ static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
   op = op_find(name);
   if (op != OP_NONE && op_info(op)->cls == OPC_ATOMIC && op != OP_ATOMIC_INC)
     return sema_check_atomic(c, e, op);
-  return sema_unknown_name(c, name, e->as.call.fn->span);
+  return no_function(c, e, NULL, name);
 }
 
 static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
@@ -294,8 +301,9 @@ TExpr *sema_check_call(Check *c, const AstExpr *e) {
   const AstExpr *fn = e->as.call.fn;
   if (fn->kind == EXPR_ATTR && fn->as.attr.base->kind == EXPR_NAME &&
       !sema_sym_find(c, fn->as.attr.base->as.name)) {
-    TExpr *r = sema_check_fn_call(c, e, fn->as.attr.base->as.name, fn->as.attr.name.text);
-    return r ? r : sema_unknown_name(c, fn->as.attr.name.text, fn->span);
+    const char *module = fn->as.attr.base->as.name, *attr = fn->as.attr.name.text;
+    TExpr *r = sema_check_fn_call(c, e, module, attr);
+    return r ? r : no_function(c, e, module, attr);
   }
   if (fn->kind != EXPR_NAME) {
     Diag *d = diag_add(c->sink, E0104, fn->span, "this cannot be called in a kernel");

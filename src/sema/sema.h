@@ -38,7 +38,6 @@ typedef struct SemaRule {
   DType left, right; /* the types that the operands convert to (right: of all but the first) */
   DType dtype;       /* the result's */
   bool untyped;      /* the result is an `int` or `float` */
-  bool swap;         /* reserved, false */
   DiagCode code;     /* where typing failed: the diagnostic, */
   const char *error; /* its text … */
   const char *hint;  /* … and hint (legal code), or NULL; in the arena */
@@ -80,6 +79,9 @@ struct SemaScope {
   SemaFn (*find)(void *ctx, const char *module, const char *name);
   /* The i-th name that is visible, or NULL past the last: for "did you mean". May be NULL. */
   const char *(*name)(void *ctx, size_t i);
+  /* Whether a function that `find` does not have may be there when the kernel is called: then a
+   * definition does not complain of it. NULL: none may. */
+  bool (*later)(void *ctx, const char *module, const char *name);
 };
 
 /* ---------------------------------------------------------------- signature */

@@ -20,7 +20,7 @@ typedef struct Var { /* a local variable; the stack of them is the session's */
 
 struct Module { /* a file's global scope */
   const char *name;
-  const char *path;      /* of the file, NULL for the prompt and for text */
+  const char *key;       /* the file's real path, NULL for the prompt and for text */
   const char *directory; /* where the paths of its imports start */
   Map *globals;          /* name to Value * in the session's arena */
   bool loading;          /* to find circles */
@@ -107,8 +107,11 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
                        ParseStatus *status);
 /* Runs a file's statements in the module's scope (raises on failure). */
 void session_run_block(Session *s, const AstFile *f, Module *m);
+/* Checks all kernels of a text before it runs; raises ST_COMPILE with their errors (declare.c). */
+void kernels_declare(Session *s, const AstFile *f, Module *m);
 void session_keep(Session *s); /* the running unit stays as long as the session */
-Module *session_module(Session *s, const char *name, const char *path);
+/* A new, empty scope. path: of its file, or NULL; key: its real path. */
+Module *session_module(Session *s, const char *name, const char *path, const char *key);
 
 /* Interpreter (interp.c, expr.c) ----------------------------------------------------------- */
 

@@ -39,16 +39,19 @@ static Module *module_named(Module *m, const char *name) {
 
 static const SemaScope *scope_of(Module *m);
 
-static SemaFn find_fn(void *ctx, const char *module, const char *name) {
-  Module *m = module ? module_named(ctx, module) : ctx;
+SemaFn kernel_fn(Module *from, const char *module, const char *name) {
+  Module *m = module ? module_named(from, module) : from;
   Value *v = m ? host_global(m, name) : NULL;
   if (!v || v->kind != VAL_FN)
     return (SemaFn){NULL, NULL};
   return (SemaFn){v->as.obj->as.fn.ast, scope_of(v->as.obj->as.fn.module)};
 }
 
-static const char *visible_name(void *ctx, size_t i) {
-  Module *m = ctx;
+static SemaFn find_fn(void *ctx, const char *module, const char *name) {
+  return kernel_fn(ctx, module, name);
+}
+
+const char *kernel_visible_name(const Module *m, size_t i) {
   for (size_t k = 0; k < map_count(m->globals); k++) {
     const Value *v = map_value(m->globals, k);
     if (v->kind == VAL_FN && i-- == 0)
@@ -57,8 +60,12 @@ static const char *visible_name(void *ctx, size_t i) {
   return NULL;
 }
 
+static const char *visible_name(void *ctx, size_t i) {
+  return kernel_visible_name(ctx, i);
+}
+
 static const SemaScope *scope_of(Module *m) {
-  m->scope = (SemaScope){m, find_fn, visible_name};
+  m->scope = (SemaScope){m, find_fn, visible_name, NULL};
   return &m->scope;
 }
 

@@ -79,6 +79,11 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks);
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 
+/* A function by its name in a module's scope, as kernels see it (kernel.c); ast NULL: none. */
+SemaFn kernel_fn(Module *from, const char *module, const char *name);
+/* The i-th function of a module's scope, or NULL past the last. */
+const char *kernel_visible_name(const Module *m, size_t i);
+
 const Target *session_target(Session *s);
 int64_t session_sms(Session *s);
 KernelCache *kernel_cache(Session *s);

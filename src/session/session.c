@@ -141,11 +141,11 @@ static size_t stack_room(void) {
   return room - room / 4;
 }
 
-Module *session_module(Session *s, const char *name, const char *path) {
+Module *session_module(Session *s, const char *name, const char *path, const char *key) {
   Module *m = ARENA_NEW(s->arena, Module);
   const char *slash = path ? strrchr(path, '/') : NULL;
   m->name = arena_strdup(s->arena, name);
-  m->path = path ? arena_strdup(s->arena, path) : NULL;
+  m->key = key ? arena_strdup(s->arena, key) : NULL;
   m->directory = slash ? arena_strndup(s->arena, path, (size_t)(slash - path)) : ".";
   m->globals = map_new(s->arena);
   m->next = s->modules;
@@ -166,7 +166,7 @@ Session *session_new(const SessionOptions *options) {
   diag_init(&s->diags, s->line);
   s->stack_room = stack_room();
   s->last = val_nil();
-  s->main = session_module(s, "main", NULL);
+  s->main = session_module(s, "main", NULL, NULL);
   s->module = s->main;
   return s;
 }
@@ -323,6 +323,7 @@ void session_keep(Session *s) {
 void session_run_block(Session *s, const AstFile *f, Module *m) {
   Value result = val_nil();
   Module *outer = s->module;
+  kernels_declare(s, f, m);
   s->module = m;
   for (size_t i = 0; i < f->body.n; i++)
     host_stmt(s, f->body.v[i], true, &result);
@@ -377,10 +378,15 @@ Status session_run_file(Session *s, const char *path) {
     diag_add(&s->diags, E0831, (Span){NULL, 0, 0}, "%s cannot be read: %s", path, why);
     return ST_USAGE;
   }
-  s->main->path = arena_strdup(s->arena, path);
+  char *real = realpath(path, NULL);
+  s->main->key = real ? arena_strdup(s->arena, real) : NULL;
+  free(real);
   s->main->directory = slash ? arena_strndup(s->arena, path, (size_t)(slash - path)) : ".";
   Text t = {path, text, n, false, PARSE_OK};
-  return finish(s, session_protect(s, run_text, &t));
+  s->main->loading = true;
+  Status status = finish(s, session_protect(s, run_text, &t));
+  s->main->loading = false;
+  return status;
 }
 
 static bool ends_in_semicolon(const char *text, size_t n) {

@@ -97,7 +97,7 @@ static void guarded(Guard *guard, void *ctx) {
   const char *path = NULL;
   bool only = false;
   t.names = names_new(t.arena);
-  t.scope = (SemaScope){&t, find_fn, fn_name};
+  t.scope = (SemaScope){&t, find_fn, fn_name, NULL};
   t.set = ARENA_ARRAY(t.arena, const char *, m->argc);
   diag_init(&t.sink, t.arena);
   for (int i = 1; i < m->argc; i++) {

@@ -176,7 +176,7 @@ static SemaFn find_fn(void *ctx, const char *module, const char *name) {
   return (SemaFn){NULL, NULL};
 }
 
-static const SemaScope scope = {NULL, find_fn, NULL};
+static const SemaScope scope = {NULL, find_fn, NULL, NULL};
 
 static SemaKernel *declare(const char *text) {
   AstFile *ast;
