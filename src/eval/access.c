@@ -175,12 +175,31 @@ static EvalResult check_strip(EvalAgent *a, const EvalMem *m, const Place *p, La
   return EVAL_OK;
 }
 
+/* n map bytes of neighbours. */
+static void mark_run(EvalMem *m, int64_t at, int64_t n) {
+  if (m->buf->space == IRS_GLOBAL)
+    memset(m->map + at, 1, (size_t)n);
+  else
+    for (int64_t i = 0; i < n; i++)
+      mark(m, at + i);
+}
+
 static void mark_strip(EvalAgent *a, EvalMem *m, const Place *p, Lanes l) {
   eval_mem_begin_map(m);
-  Walk w = walk_start(a->map, p);
-  for (int i = 0; i < l.n; i++, walk_next(&w))
-    if (!l.on || l.on[i])
+  const EvalMapState *s = a->map;
+  int last = s->code->naxes - 1;
+  bool runs = !l.on && last >= 0 && p->lane[last] == 1;
+  int64_t length = runs ? s->cnt[last] : 1;
+  Walk w = walk_start(s, p);
+  for (int64_t i = 0; i < l.n; i += length) {
+    if (runs)
+      mark_run(m, w.at, length);
+    else if (!l.on || l.on[i])
       mark(m, w.at);
+    w.at += runs ? length - 1 : 0;
+    w.done[last < 0 ? 0 : last] += runs ? length - 1 : 0;
+    walk_next(&w);
+  }
 }
 
 /* ---------------------------------------------------------------- moving elements */

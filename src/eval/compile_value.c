@@ -277,6 +277,8 @@ void eval_value_done(Compiler *c, IrExpr *e) {
     return;
   if (v->lanes == NO_REG || v->lanes_scope < c->loop_depth || v->serial)
     return;
+  if (v->lanes_scope == 0) /* computed once a worker: the next block needs it too */
+    return;
   Scope *s = &c->scope[v->lanes_scope];
   if (v->lanes_log >= s->n || s->v[v->lanes_log].reg != v->lanes)
     return;

@@ -12,29 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct EvalLaunch {
-  EvalProgram *program;
-  const IrBinding *binding;
-  const EvalOptions *options;
-  int64_t blocks;
-  uint64_t first, stride; /* order of the blocks, when shaken */
-  atomic_llong faulty;    /* lowest block with a fault; blocks where none has */
-  atomic_int failed;      /* a Status: interrupted, out of memory */
-  pthread_mutex_t mutex;  /* over what follows */
-  EvalFault fault;
-  int64_t fault_index[3];
-  EvalCounters counters;
-  struct Worker **worker; /* by worker number; made on first use */
-  Arena *text;            /* prints and their table */
-  Str *print;             /* by block */
-};
-
-typedef struct Worker {
-  EvalBlock block;
-  Arena *arena;
-  void *memory; /* tiles, maps, frames, tables */
-} Worker;
-
 /* ---------------------------------------------------------------- polling */
 
 EvalResult eval_run_poll(EvalAgent *a) {
@@ -63,237 +40,6 @@ static void keep_fault(EvalBlock *b) {
   pthread_mutex_unlock(&l->mutex);
 }
 
-/* ---------------------------------------------------------------- memory of a worker */
-
-typedef struct Carve {
-  char *at; /* NULL: only counting */
-  size_t n;
-} Carve;
-
-static void *carve(Carve *c, size_t bytes) {
-  void *p = c->at ? c->at + c->n : NULL;
-  c->n += (bytes + 63) & ~(size_t)63;
-  return p;
-}
-
-static int64_t dtype_bytes(const IrBuffer *b, bool stored) {
-  return (int64_t)(stored ? dtype_size(b->dtype) : dtype_compute_size(b->dtype));
-}
-
-static void row_major(const int64_t *extent, int rank, int64_t *stride) {
-  int64_t n = 1;
-  for (int i = rank - 1; i >= 0; i--) {
-    stride[i] = n;
-    n *= extent[i];
-  }
-}
-
-static void mem_global(EvalMem *m, const IrTensorArg *t) {
-  m->data = t->data;
-  m->stored = true;
-  m->map = t->written;
-  m->state = t->written ? WRITTEN_PARTLY : WRITTEN_ALL;
-  m->count = 1;
-  for (int i = 0; i < m->rank; i++) {
-    m->extent[i] = t->extent[i];
-    m->stride[i] = t->stride[i];
-    m->count *= t->extent[i];
-  }
-}
-
-static void mem_tile(EvalBlock *b, EvalMem *m, char *tiles, uint8_t *maps) {
-  const EvalProgram *p = b->program;
-  m->count = 1;
-  for (int i = 0; i < m->rank; i++) {
-    ir_is_const(m->buf->extent[i], &m->extent[i]);
-    m->count *= m->extent[i];
-  }
-  row_major(m->extent, m->rank, m->stride);
-  if (p->kernel->level == IR_THREAD) {
-    m->stored = true;
-    m->data = b->shared + m->buf->offset;
-    m->state = WRITTEN_ALL;
-    return;
-  }
-  const EvalTileInfo *t = &p->tile[m->buf->id];
-  m->data = tiles + t->offset;
-  m->map = b->options->checks == CHECKS_NONE ? NULL : maps + t->map_offset;
-}
-
-static void set_memory(EvalBlock *b, char *tiles, uint8_t *maps) {
-  IrKernel *k = b->program->kernel;
-  for (size_t i = 0; i < k->buffers.n; i++) {
-    const IrBuffer *buf = k->buffers.v[i];
-    EvalMem *m = &b->mem[i];
-    *m = (EvalMem){.buf = buf, .dtype = buf->dtype, .rank = buf->rank};
-    if (buf->space == IRS_GLOBAL)
-      mem_global(m, &b->binding->tensor[buf->id]);
-    else if (buf->space == IRS_SHARED || buf->space == IRS_FRAGMENT)
-      mem_tile(b, m, tiles, maps);
-    m->size = (size_t)dtype_bytes(buf, m->stored);
-    row_major(m->extent, m->rank, m->map_stride);
-  }
-}
-
-static void set_tmaps(EvalBlock *b) {
-  IrKernel *k = b->program->kernel;
-  for (size_t i = 0; i < k->tmaps.n; i++) {
-    const IrTmap *t = k->tmaps.v[i];
-    EvalTmap *x = &b->tmap[i];
-    *x = (EvalTmap){.ir = t, .mem = &b->mem[t->buf->id]};
-    for (int d = 0; d < t->rank; d++) {
-      Scalar s;
-      if (t->dim[d] && ir_host_eval(t->dim[d], b->binding, &s))
-        x->dim[d] = s.as.i;
-      if (d && t->stride[d] && ir_host_eval(t->stride[d], b->binding, &s))
-        x->stride[d] = s.as.i;
-    }
-    x->stride[0] = (int64_t)dtype_size(t->buf->dtype);
-  }
-}
-
-/* ---------------------------------------------------------------- agents */
-
-static void set_agent(EvalAgent *a, Carve *c) {
-  EvalBlock *b = a->block;
-  const EvalProgram *p = b->program;
-  a->reg = carve(c, p->nregs * sizeof *a->reg);
-  a->array = carve(c, (size_t)p->narrays * sizeof *a->array);
-  a->offsets = carve(c, (size_t)p->lanes * sizeof *a->offsets);
-  a->scratch = carve(c, (size_t)p->lanes * 8);
-  a->map = carve(c, sizeof *a->map);
-  a->frame = carve(c, p->frame);
-  if (!c->at)
-    return;
-  for (size_t i = 0; i < p->nregs; i++)
-    a->reg[i] = a->frame + p->home[i];
-  for (int i = 0; i < p->narrays; i++)
-    a->array[i] = (EvalArray){.buf = p->array[i].buf,
-                              .count = (int)p->array[i].count,
-                              .data = a->frame + p->array[i].offset,
-                              .written = (uint8_t *)a->frame + p->array[i].written_offset};
-}
-
-/* What the launch fixes: constants, bound variables, and what is computed from them once. */
-static void prepare_agent(EvalAgent *a) {
-  const EvalProgram *p = a->block->program;
-  const IrKernel *k = p->kernel;
-  for (size_t i = 0; i < p->nconstants; i++)
-    eval_compute_store(p->constant[i].value, a->reg[p->constant[i].reg]);
-  for (size_t i = 0; i < k->vars.n; i++)
-    if (p->var[i] && k->vars.v[i]->kind != IRV_GRID) {
-      Scalar x = a->block->binding->value[i];
-      x.type = k->vars.v[i]->type;
-      eval_compute_store(x, a->reg[p->var[i]]);
-    }
-  a->lanes = p->kernel->level == IR_THREAD ? EVAL_WARP : 1;
-  a->pc = 0;
-  eval_machine_run(a);
-}
-
-static void start_agent(EvalAgent *a) {
-  const EvalProgram *p = a->block->program;
-  const IrKernel *k = p->kernel;
-  for (int i = 0; i < k->grid_rank; i++)
-    if (k->grid_index[i]) {
-      Scalar x = {.type = k->grid_index[i]->type, .as.i = a->block->index[i]};
-      eval_compute_store(x, a->reg[p->var[k->grid_index[i]->id]]);
-    }
-  a->pc = p->start;
-  a->state = AGENT_READY;
-  a->steps = 0;
-  a->mask = NULL;
-  a->lanes = k->level == IR_THREAD ? EVAL_WARP : 1;
-}
-
-/* ---------------------------------------------------------------- workers */
-
-static void lay_out(Worker *w, Carve *c) {
-  EvalBlock *b = &w->block;
-  const EvalProgram *p = b->program;
-  const IrKernel *k = p->kernel;
-  bool thread = k->level == IR_THREAD;
-  b->nagents = p->agents;
-  b->mem = carve(c, k->buffers.n * sizeof *b->mem);
-  b->tmap = carve(c, k->tmaps.n * sizeof *b->tmap);
-  b->agent = carve(c, (size_t)p->agents * sizeof *b->agent);
-  b->print = carve(c, sizeof *b->print);
-  b->shared = carve(c, thread ? (size_t)k->shared_bytes : 0);
-  char *tiles = carve(c, p->tile_bytes);
-  uint8_t *maps = carve(c, p->map_bytes);
-  EvalAgent none = {.block = b};
-  for (int i = 0; i < p->agents; i++) {
-    if (c->at)
-      b->agent[i] = (EvalAgent){.block = b, .id = i};
-    set_agent(c->at ? &b->agent[i] : &none, c);
-  }
-  if (c->at) {
-    set_memory(b, tiles, maps);
-    set_tmaps(b);
-  }
-}
-
-static void worker_free(Worker *w) {
-  if (!w)
-    return;
-  free(w->memory);
-  free(w->block.scratch);
-  arena_free(w->arena);
-  free(w);
-}
-
-static void prepare(Worker *w) {
-  EvalBlock *b = &w->block;
-  if (b->program->kernel->level == IR_THREAD) {
-    b->device = eval_device_new(b);
-    for (int i = 0; i < b->nagents; i++)
-      b->agent[i].device = eval_device_agent(&b->agent[i], b->agent[i].array, b->program->narrays);
-  }
-  for (int i = 0; i < b->nagents; i++)
-    prepare_agent(&b->agent[i]);
-}
-
-static int isa_of(EvalCpu cpu) {
-  if (cpu == CPU_AUTO || !eval_cpu_runs(cpu))
-    cpu = eval_cpu_best();
-  return cpu == CPU_V4 ? OPS_V4 : cpu == CPU_V3 ? OPS_V3 : OPS_BASELINE;
-}
-
-static Worker *worker_new(EvalLaunch *l) {
-  Worker *w = calloc(1, sizeof *w);
-  if (!w)
-    return NULL;
-  EvalBlock *b = &w->block;
-  *b = (EvalBlock){.program = l->program, .options = l->options, .binding = l->binding};
-  b->launch = l;
-  b->isa = isa_of(l->options->cpu);
-  b->kernels = eval_kernels(l->options->cpu);
-  Carve c = {0};
-  lay_out(w, &c);
-  w->memory = calloc(1, c.n + 64);
-  if (!w->memory) {
-    free(w);
-    return NULL;
-  }
-  c = (Carve){.at = (char *)(((uintptr_t)w->memory + 63) & ~(uintptr_t)63)};
-  lay_out(w, &c);
-  w->arena = arena_new(NULL, "evaluator");
-  b->arena = w->arena;
-  prepare(w);
-  return w;
-}
-
-void *eval_block_scratch(EvalBlock *b, size_t n) {
-  if (n <= b->scratch_size)
-    return b->scratch;
-  free(b->scratch);
-  b->scratch_size = 0;
-  b->scratch = aligned_alloc(64, (n + 63) & ~(size_t)63);
-  if (b->scratch)
-    b->scratch_size = n;
-  return b->scratch;
-}
-
 /* ---------------------------------------------------------------- a block */
 
 static void start_block(EvalBlock *b, int64_t linear) {
@@ -312,7 +58,7 @@ static void start_block(EvalBlock *b, int64_t linear) {
   if (b->device)
     eval_device_start(b);
   for (int i = 0; i < b->nagents; i++)
-    start_agent(&b->agent[i]);
+    eval_agent_start(&b->agent[i]);
 }
 
 static void fault_deadlock(EvalBlock *b) {
@@ -411,9 +157,9 @@ static bool skip(const EvalLaunch *l, int64_t linear) {
   return atomic_load(&l->failed) || atomic_load(&l->faulty) < linear;
 }
 
-static Worker *worker_of(EvalLaunch *l, size_t number) {
+static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
   if (!l->worker[number])
-    l->worker[number] = worker_new(l);
+    l->worker[number] = eval_worker_new(l);
   if (!l->worker[number])
     atomic_store(&l->failed, ST_NOMEM);
   return l->worker[number];
@@ -424,7 +170,7 @@ static void run_block(void *ctx, size_t i, int number) {
   int64_t linear = (int64_t)((l->first + i * l->stride) % (uint64_t)l->blocks);
   if (skip(l, linear))
     return;
-  Worker *w = worker_of(l, (size_t)number);
+  EvalWorker *w = worker_of(l, (size_t)number);
   if (!w)
     return;
   EvalBlock *b = &w->block;
@@ -611,7 +357,7 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   for (size_t i = 0; i < workers; i++) {
     if (l.worker[i] && o->counters)
       add_counters(o->counters, &l.worker[i]->block.counters);
-    worker_free(l.worker[i]);
+    eval_worker_free(l.worker[i]);
   }
   Status status = outcome(&l, sink);
   pthread_mutex_destroy(&l.mutex);

@@ -2,7 +2,38 @@
 #ifndef TILESH_EVAL_RUN_H
 #define TILESH_EVAL_RUN_H
 
+#include <pthread.h>
+
 #include "program.h"
+
+struct EvalLaunch {
+  EvalProgram *program;
+  const IrBinding *binding;
+  const EvalOptions *options;
+  int64_t blocks;
+  uint64_t first, stride; /* order of the blocks, when shaken */
+  atomic_llong faulty;    /* lowest block with a fault; blocks where none has */
+  atomic_int failed;      /* a Status: interrupted, out of memory */
+  pthread_mutex_t mutex;  /* over what follows */
+  EvalFault fault;
+  int64_t fault_index[3];
+  EvalCounters counters;
+  struct EvalWorker **worker; /* by worker number; made on first use */
+  Arena *text;                /* prints and their table */
+  Str *print;                 /* by block */
+};
+
+typedef struct EvalWorker {
+  EvalBlock block;
+  Arena *arena;
+  void *memory; /* tiles, maps, frames, tables */
+} EvalWorker;
+
+/* NULL when memory is short. */
+EvalWorker *eval_worker_new(EvalLaunch *l);
+void eval_worker_free(EvalWorker *w); /* NULL is allowed */
+/* Ready to run the block's code from its start. */
+void eval_agent_start(EvalAgent *a);
 
 /* Looked at on every jump backwards: an interrupt, an earlier block's fault, the step limit. */
 EvalResult eval_run_poll(EvalAgent *a);
