@@ -373,6 +373,18 @@ static void know_scalars(Bind *x, int64_t sms) {
   }
 }
 
+/* Shapes and strides of what the launch makes: outputs or scratch. */
+static void bind_made(Bind *x, IrRole role) {
+  for (size_t i = 0; i < x->k->params.n && x->ok; i++) {
+    const IrBuffer *buf = x->k->params.v[i].buf;
+    if (!buf || buf->role != role)
+      continue;
+    output_shape(x, buf);
+    if (x->ok)
+      bind_strides(x, buf);
+  }
+}
+
 static void bind_all(Bind *x, int64_t sms) {
   const IrKernel *k = x->k;
   know_scalars(x, sms);
@@ -383,13 +395,14 @@ static void bind_all(Bind *x, int64_t sms) {
   for (size_t i = 0; i < k->params.n && x->ok; i++)
     if (is_given(&k->params.v[i]))
       check_extents(x, k->params.v[i].buf);
+  bind_made(x, IRR_OUT);
   for (size_t i = 0; i < k->params.n && x->ok; i++)
-    if (k->params.v[i].buf && !is_given(&k->params.v[i]))
-      output_shape(x, k->params.v[i].buf);
-  for (size_t i = 0; i < k->params.n && x->ok; i++)
-    if (k->params.v[i].buf)
+    if (is_given(&k->params.v[i]))
       bind_strides(x, k->params.v[i].buf);
-  if (x->ok && bind_pre(x))
+  if (!x->ok || !bind_pre(x))
+    return;
+  bind_made(x, IRR_SCRATCH); /* its extents may use what `pre` computes */
+  if (x->ok)
     bind_grid(x);
 }
 

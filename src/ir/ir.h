@@ -400,8 +400,8 @@ struct IrKernel {
   VEC(IrChannel *) channels; /* by id */
   VEC(const char *) sites;   /* thread level: what FAULT says, by its second operand: "index {0} is
                                 outside axis 1 of A, whose extent is {1}" */
-  IrBlock pre;             /* LETs of parameters and extents that the grid and tensor maps use; the
-                              body may use their variables too */
+  IrBlock pre;             /* LETs of parameters and extents that the grid, tensor maps and scratch's
+                              extents use; the body may use their variables too */
   int grid_rank;           /* 0: one block */
   IrExpr *grid[3];
   IrVar *grid_index[3];

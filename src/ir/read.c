@@ -136,7 +136,7 @@ static void declare_scalar(Reader *r, const Param *p) {
 static void declare_tensor(Reader *r, Param *p, size_t at) {
   IrExpr *extent[IR_MAX_RANK];
   for (int i = 0; i < p->rank; i++)
-    extent[i] = ir_node_typed(r, p->extent[i], DT_I64, true);
+    extent[i] = ir_node_typed(r, p->extent[i], DT_I64, p->role != IRR_SCRATCH);
   IrBuffer *b = ir_buffer(r->k, IRS_GLOBAL, p->name, p->dtype, p->rank, extent);
   b->role = p->role;
   b->span = p->span;
@@ -150,17 +150,26 @@ static void declare_tensor(Reader *r, Param *p, size_t at) {
   r->k->params.v[at].buf = b;
 }
 
-/* Parameters keep the order of the text; scalars' slots are filled first. */
+/* Parameters keep the order of the text; scalars' slots are filled first. Scratch comes last, and
+ * is declared after `pre`, whose variables its extents may use. */
 static void declare_params(Reader *r, Params *params) {
   for (size_t i = 0; i < params->n; i++) {
     if (!params->v[i].tensor)
       declare_scalar(r, &params->v[i]);
-    else
+    else if (params->v[i].role != IRR_SCRATCH)
       VEC_PUSH(r->k->arena, &r->k->params, (IrParam){0});
   }
   for (size_t i = 0; i < params->n; i++)
-    if (params->v[i].tensor)
+    if (params->v[i].tensor && params->v[i].role != IRR_SCRATCH)
       declare_tensor(r, &params->v[i], i);
+}
+
+static void declare_scratch(Reader *r, Params *params) {
+  for (size_t i = 0; i < params->n; i++)
+    if (params->v[i].role == IRR_SCRATCH) {
+      VEC_PUSH(r->k->arena, &r->k->params, (IrParam){0});
+      declare_tensor(r, &params->v[i], r->k->params.n - 1);
+    }
 }
 
 /* ---------------------------------------------------------------- the head of the body */
@@ -308,13 +317,20 @@ static void read_pre(Reader *r) {
   ir_tok_expect(r, "}");
 }
 
-static void read_head(Reader *r) {
-  for (;;) {
+/* Attributes and `pre`, which scratch parameters wait for; then the rest of the head. */
+static void read_opening(Reader *r, Params *params) {
+  while (!r->broken && (ir_tok_is(r, "@") || ir_tok_word(r, "pre"))) {
     if (ir_tok_accept(r, "@"))
       read_attribute(r);
     else if (ir_tok_accept_word(r, "pre"))
       read_pre(r);
-    else if (ir_tok_accept_word(r, "tmap"))
+  }
+  declare_scratch(r, params);
+}
+
+static void read_head(Reader *r) {
+  for (;;) {
+    if (ir_tok_accept_word(r, "tmap"))
       read_tmap(r);
     else if (ir_tok_accept_word(r, "site"))
       read_site(r);
@@ -363,7 +379,9 @@ static IrKernel *read_kernel(Reader *r) {
   if (!read_signature(r, &params) || !ir_tok_expect(r, "{"))
     return NULL;
   declare_params(r, &params);
-  read_head(r);
+  read_opening(r, &params);
+  if (!r->broken)
+    read_head(r);
   while (r->broken || (!ir_tok_is(r, "}") && r->tok.kind != TK_END && !ir_tok_word(r, "kernel"))) {
     if (r->broken) { /* in the head: go on at the next line that can be a statement */
       uint32_t line = r->tok.line;

@@ -375,6 +375,16 @@ static void check_launch(Verify *v) {
   v->block_warps = k->threads / 32;
 }
 
+/* Extents of scratch may use what `pre` computes; those of other parameters may not. */
+static void check_params(Verify *v, bool scratch) {
+  for (size_t i = 0; i < v->k->params.n; i++) {
+    const IrParam *p = &v->k->params.v[i];
+    v->now++;
+    if ((p->buf && p->buf->role == IRR_SCRATCH) == scratch)
+      check_param(v, p);
+  }
+}
+
 static void check_kernel(Verify *v) {
   IrKernel *k = v->k;
   v->at = k->span;
@@ -382,14 +392,12 @@ static void check_kernel(Verify *v) {
   if (v->errors)
     return;
   define_free(v);
-  for (size_t i = 0; i < k->params.n; i++) {
-    v->now++;
-    check_param(v, &k->params.v[i]);
-  }
+  check_params(v, false);
   v->at = k->span;
   v->in_pre = true;
   check_block(v, &k->pre);
   v->in_pre = false;
+  check_params(v, true);
   v->now++;
   v->at = k->span;
   check_launch(v);

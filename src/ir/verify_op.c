@@ -102,8 +102,10 @@ void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t c
     return;
   }
   if (r.lo < 0 || count < 0 || r.hi > n - count)
-    ir_verify_error(v, E0660, "registers %" PRId64 " to %" PRId64 " of `%s`, which has %" PRId64,
-                    r.lo, r.hi + count - 1, b->name, n);
+    ir_verify_error(v, E0660,
+                    "%" PRId64 " registers of `%s` from %" PRId64 " to %" PRId64
+                    " on, but it has %" PRId64,
+                    count, b->name, r.lo, r.hi, n);
 }
 
 /* An address whose range is known lies inside, with `bytes` from there on. */
@@ -297,10 +299,12 @@ static void check_cp_async(Verify *v, const IrOp *op) {
   want_int(v, op, 3, "the number of bytes");
 }
 
+/* Bytes of a box; more than any shared memory where a box (reported elsewhere) is absurd. */
 static int64_t box_bytes(const IrTmap *t) {
   int64_t n = (int64_t)dtype_size(t->buf->dtype);
   for (int i = 0; i < t->rank; i++)
-    n *= t->box[i];
+    if (__builtin_mul_overflow(n, t->box[i], &n))
+      return INT32_MAX;
   return n;
 }
 

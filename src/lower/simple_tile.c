@@ -216,6 +216,13 @@ static void write_loop(Simple *s, const Write *w, IrBuffer *hold, bool compute) 
   low_enter(s, before);
 }
 
+/* All have read; from here on the target is written. */
+static void between_phases(Simple *s, const IrBuffer *dst) {
+  low_barrier(s);
+  low_note_buffer(s, dst, IR_WRITES);
+  low_fence(s);
+}
+
 static void write_elements(Simple *s, const Write *w) {
   int64_t n = count_of(&w->shape), threads = s->k->threads;
   if (n == 0)
@@ -226,7 +233,7 @@ static void write_elements(Simple *s, const Write *w) {
   }
   IrBuffer *hold = hold_tile(s, w->dst->buf->dtype, (n + threads - 1) / threads);
   write_loop(s, w, hold, true);
-  low_barrier(s);
+  between_phases(s, w->dst->buf);
   write_loop(s, w, hold, false);
 }
 
@@ -477,7 +484,7 @@ static void lower_scan(Simple *s, const IrScan *c) {
   int64_t lines = n / x.extent[c->axis], turns = (lines + threads - 1) / threads;
   IrBuffer *hold = hold_tile(s, c->dst.buf->dtype, turns * x.extent[c->axis]);
   scan_loop(s, c, hold, true);
-  low_barrier(s);
+  between_phases(s, c->dst.buf);
   scan_loop(s, c, hold, false);
 }
 

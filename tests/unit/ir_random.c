@@ -582,8 +582,9 @@ static void tensor(Random *g, const char *name, IrRole role) {
   IrExpr *extent[3];
   int rank = (int)below(g, 4);
   for (int i = 0; i < rank; i++)
-    extent[i] = i == 0 && chance(g, 70) ? ir_ref(g->k, ir_var(g->k, IRV_EXTENT, "N", DT_I64))
-                                        : expr(g, DT_I64, 2);
+    extent[i] = i == 0 && role != IRR_SCRATCH && chance(g, 70)
+                    ? ir_ref(g->k, ir_var(g->k, IRV_EXTENT, "N", DT_I64))
+                    : expr(g, DT_I64, 2);
   IrBuffer *b = ir_buffer(g->k, IRS_GLOBAL, name, any_type(g), rank, extent);
   IrParam p = {.buf = b};
   b->role = role;
@@ -591,7 +592,7 @@ static void tensor(Random *g, const char *name, IrRole role) {
   if (role == IRR_OUT && chance(g, 50))
     b->init = random_const(g, b->dtype);
   for (int i = 0; i < rank; i++)
-    if (chance(g, 50))
+    if (role != IRR_SCRATCH && chance(g, 50))
       in_scope(g, ir_stride(g->k, b, i));
   VEC_PUSH(g->k->arena, &g->k->params, p);
   VEC_PUSH(g->k->arena, &g->tensors, b);

@@ -1,0 +1,507 @@
+/* check_lower.c: every tile-level construct, lowered to threads, against the tile level.
+ *
+ * Both run on the evaluator with the same random arguments (reals: the lowering keeps the order of
+ * every operation, so the bits must agree); a kernel that faults must fault at both levels. Each
+ * case runs for several targets: the smallest moves tiles to scratch.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "eval/eval.h"
+#include "lower/lower.h"
+
+/* ---------------------------------------------------------------- arguments */
+
+typedef struct Fixed { /* "N=100,M=7" */
+  const char *text;
+} Fixed;
+
+static uint64_t next_random(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint64_t x = *state;
+  return (x ^ (x >> 29)) >> 8;
+}
+
+static Scalar random_scalar(DType t, uint64_t *state) {
+  Scalar s = {.type = DT_I64};
+  if (dtype_is_float(t)) {
+    s.type = DT_F64;
+    s.as.f = ((double)(next_random(state) % 2000001) - 1e6) / 3e5;
+  } else {
+    s.as.i = (int64_t)(next_random(state) % 7) - (dtype_is_signed(t) ? 3 : 0);
+  }
+  return scalar_convert(s, t);
+}
+
+/* The value given for a name in "N=100,M=7"; -1 where there is none. */
+static int64_t given(const char *args, const char *name) {
+  size_t n = strlen(name);
+  for (const char *p = args; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+    if (!strncmp(p, name, n) && p[n] == '=')
+      return (int64_t)str_read_f64(p + n + 1, &p);
+  return -1;
+}
+
+static int64_t count(const IrTensorArg *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++)
+    n *= t->extent[i];
+  return n;
+}
+
+static void row_major(IrTensorArg *t) {
+  for (int64_t i = t->rank - 1, n = 1; i >= 0; i--) {
+    t->stride[i] = n;
+    n *= t->extent[i] ? t->extent[i] : 1;
+  }
+}
+
+static void allocate(Arena *a, IrTensorArg *t) {
+  t->data = arena_alloc(a, (size_t)count(t) * dtype_size(t->dtype) + 64);
+}
+
+static void fill_random(IrTensorArg *t, uint64_t seed) {
+  uint64_t state = seed * 977 + 5;
+  for (int64_t i = 0; i < count(t); i++) {
+    Scalar s = random_scalar(t->dtype, &state);
+    scalar_store(s, (char *)t->data + (size_t)i * dtype_size(t->dtype));
+  }
+}
+
+/* Inputs by the extents of args; data depends on the parameter's position only, so that both levels
+ * see the same. */
+static IrBinding *bind_args(Arena *a, const IrKernel *k, const char *args, DiagSink *sink) {
+  IrBinding *b = ir_binding_new(a, k);
+  for (size_t i = 0; i < k->vars.n; i++) {
+    const IrVar *v = k->vars.v[i];
+    int64_t value = given(args, v->name);
+    if ((v->kind == IRV_EXTENT || v->kind == IRV_PARAM) && value >= 0) {
+      Scalar s = {.type = DT_I64, .as.i = value};
+      b->value[i] = scalar_convert(s, v->type);
+    }
+  }
+  for (size_t i = 0; i < k->params.n; i++) {
+    const IrBuffer *buf = k->params.v[i].buf;
+    if (!buf || (buf->role != IRR_IN && buf->role != IRR_INOUT))
+      continue;
+    IrTensorArg *t = &b->tensor[buf->id];
+    t->rank = buf->rank;
+    for (int d = 0; d < buf->rank; d++) {
+      Scalar s;
+      ck_assert(ir_host_eval(buf->extent[d], b, &s));
+      t->extent[d] = s.as.i;
+    }
+    row_major(t);
+    allocate(a, t);
+    fill_random(t, i + 1);
+  }
+  if (!ir_bind(k, b, 132, sink))
+    return NULL;
+  for (size_t i = 0; i < k->params.n; i++) {
+    const IrBuffer *buf = k->params.v[i].buf;
+    if (buf && !b->tensor[buf->id].data) {
+      allocate(a, &b->tensor[buf->id]);
+      fill_random(&b->tensor[buf->id], 77); /* what nothing writes stays equal */
+      if (buf->role == IRR_SCRATCH)
+        memset(b->tensor[buf->id].data, 0,
+               (size_t)count(&b->tensor[buf->id]) * dtype_size(buf->dtype));
+    }
+  }
+  return b;
+}
+
+/* ---------------------------------------------------------------- running and comparing */
+
+static const char *errors_of(Arena *a, const DiagSink *sink) {
+  Str s = str_new(a);
+  diag_format_all(sink, false, &s);
+  return str_text(&s);
+}
+
+static Status run(Arena *a, IrKernel *k, IrBinding *b, DiagSink *sink) {
+  EvalOptions o = {
+      .cpu = CPU_AUTO, .checks = CHECKS_DEFAULT, .print = stdout, .max_steps = 200000000};
+  EvalProgram *p = eval_compile(a, k, sink);
+  ck_assert_msg(p != NULL, "%s does not compile: %s", k->name, errors_of(a, sink));
+  return eval_run(p, b, &o, sink);
+}
+
+static IrKernel *read_kernel(Arena *a, const char *text, DiagSink *sink) {
+  IrKernels ks = {0};
+  SrcFile *f = src_new(a, "case.ir", text, strlen(text));
+  bool ok = ir_read(a, names_new(a), f, sink, &ks);
+  ck_assert_msg(ok, "%s", errors_of(a, sink));
+  ck_assert_msg(ir_verify(ks.v[0], sink), "%s", errors_of(a, sink));
+  return ks.v[0];
+}
+
+static void compare(Arena *a, const IrKernel *k, const IrBinding *x, const IrBinding *y) {
+  for (size_t i = 0; i < k->params.n; i++) {
+    const IrBuffer *buf = k->params.v[i].buf;
+    if (!buf || buf->role == IRR_SCRATCH)
+      continue;
+    const IrTensorArg *s = &x->tensor[buf->id], *t = &y->tensor[buf->id];
+    size_t size = dtype_size(buf->dtype);
+    for (int64_t e = 0; e < count(s); e++) {
+      const char *p = (const char *)s->data + (size_t)e * size;
+      const char *q = (const char *)t->data + (size_t)e * size;
+      Scalar u = scalar_load(buf->dtype, p), v = scalar_load(buf->dtype, q);
+      bool nans = dtype_is_float(buf->dtype) && u.as.f != u.as.f && v.as.f != v.as.f;
+      if (nans || !memcmp(p, q, size))
+        continue;
+      Str text = str_new(a);
+      ir_print(k, &text);
+      ck_abort_msg("%s of %s differs at element %lld: %g (%lld) and %g (%lld)\n%s", buf->name,
+                   k->name, (long long)e, dtype_is_float(buf->dtype) ? u.as.f : 0.0,
+                   (long long)u.as.i, dtype_is_float(buf->dtype) ? v.as.f : 0.0, (long long)v.as.i,
+                   str_text(&text));
+    }
+  }
+}
+
+/* A target with so little shared memory that every large tile moves to scratch. */
+static const Target tiny = {.name = "tiny",
+                            .arch = ARCH_ANY,
+                            .sms = 3,
+                            .shared_limit = 2048,
+                            .registers = 65536,
+                            .max_threads = 1024};
+
+static void check_on(const char *text, const char *args, const Target *t, Status want) {
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  IrKernel *k = read_kernel(a, text, &sink);
+  IrKernel *low = lower_to(a, k, IR_THREAD, t, &sink);
+  ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
+  IrBinding *x = bind_args(a, k, args, &sink), *y = bind_args(a, low, args, &sink);
+  ck_assert_msg(x && y, "%s", errors_of(a, &sink));
+  Status tile = run(a, k, x, &sink);
+  ck_assert_msg(tile == want, "tile level of %s ends with %d: %s", k->name, tile,
+                errors_of(a, &sink));
+  diag_clear(&sink);
+  Status thread = run(a, low, y, &sink);
+  Str out = str_new(a);
+  ir_print(low, &out);
+  ck_assert_msg(thread == want, "threads of %s end with %d: %s\n%s", k->name, thread,
+                errors_of(a, &sink), str_text(&out));
+  if (want == ST_OK)
+    compare(a, low, x, y);
+  arena_free(a);
+}
+
+static void same(const char *text, const char *args) {
+  check_on(text, args, target_find("sm_90a"), ST_OK);
+  check_on(text, args, &tiny, ST_OK);
+}
+
+static void faults(const char *text, const char *args) {
+  check_on(text, args, target_find("sm_90a"), ST_FAIL);
+  check_on(text, args, &tiny, ST_FAIL);
+}
+
+/* ---------------------------------------------------------------- cases */
+
+START_TEST(products) {
+  static const char text[] =
+      "kernel mm tile(A: f16[M, K] strided, B: f16[K, N] strided) -> (C: f16[M, N] strided) {\n"
+      "  grid bx, by = ceildiv(N, 16), ceildiv(M, 32)\n"
+      "  shared As: f16[32, 24]\n"
+      "  shared Bs: f16[24, 16]\n"
+      "  fragment acc: f32[32, 16]\n"
+      "  map i, j in [32, 16] { store acc[i, j] = 0 }\n"
+      "  for ko: i64 = 0, ceildiv(K, 24), 1 pipelined(3) {\n"
+      "    copy As = A[by*32:+_, ko*24:+_]\n"
+      "    copy Bs = B[ko*24:+_, bx*16:+_]\n"
+      "    dot acc += As @ Bs\n"
+      "  }\n"
+      "  copy C[by*32:+_, bx*16:+_] = acc\n"
+      "}\n";
+  same(text, "M=37,N=33,K=50");
+  same(text, "M=1,N=1,K=0");
+  same(text, "M=0,N=9,K=3");
+}
+END_TEST
+
+START_TEST(products_transposed_and_in_place) {
+  same(
+      "kernel nt tile(A: f32[8, 12], B: f32[12, 8], I: i8[8, 8]) -> (C: f32[8, 8], D: i32[8, 8], "
+      "E: f16[8, 8]) {\n"
+      "  shared a: f32[8, 12]\n  shared b: f32[12, 8]\n  shared s: i8[8, 8]\n"
+      "  fragment c: f32[8, 8]\n  fragment d: i32[8, 8]\n  fragment h: f16[8, 8]\n"
+      "  copy a = A\n  copy b = B\n  copy s = I\n"
+      "  dot c = b.T @ a.T\n"
+      "  dot c = c @ c[0:+8, 0:+8].T\n" /* the target is an operand: nothing half written is read */
+      "  dot d = s @ s.T\n  dot d += s @ s\n"
+      "  dot h = a @ b\n  dot h += a @ b\n"
+      "  copy C = c\n  copy D = d\n  copy E = h\n}\n",
+      "");
+}
+END_TEST
+
+START_TEST(reductions) {
+  static const char *const ops[] = {"sum", "prod", "rmax", "rmin", "absmax", "argmax", "argmin"};
+  static const char *const types[] = {"f32", "f16", "i32", "i8", "u16", "f64"};
+  Arena *a = arena_new(NULL, "texts");
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+      DType type;
+      dtype_parse(types[t], strlen(types[t]), &type);
+      const char *r = dtype_name(op_reduce_type(op_find(ops[i]), type));
+      same(arena_printf(
+               a,
+               "kernel red_%s_%s tile(A: %s[5, 7, 3]) -> (X: %s[5, 3], Y: %s[5, 1, 3], Z: %s[5, "
+               "7], W: %s[1]) {\n"
+               "  shared s: %s[5, 7, 3]\n  fragment x: %s[5, 3]\n  fragment y: %s[5, 1, 3]\n"
+               "  fragment z: %s[5, 7]\n"
+               "  copy s = A\n"
+               "  reduce x = %s(s) axis 1\n  reduce y = %s(s) axis 1\n  reduce z = %s(s) axis 2\n"
+               "  reduce w: %s = %s(s)\n"
+               "  copy X = x\n  copy Y = y\n  copy Z = z\n  store W[0] = w\n}\n",
+               ops[i], types[t], types[t], r, r, r, r, types[t], r, r, r, ops[i], ops[i], ops[i], r,
+               ops[i]),
+           "");
+    }
+  arena_free(a);
+}
+END_TEST
+
+START_TEST(reductions_of_bool_and_nan) {
+  same("kernel any tile(A: f32[6, 9]) -> (X: i32[6], Y: i32[1], Z: i32[6]) {\n"
+       "  shared s: f32[6, 9]\n  shared b: bool[6, 9]\n  fragment x: bool[6]\n"
+       "  fragment z: i32[6]\n"
+       "  copy s = A\n"
+       "  map i, j in [6, 9] {\n    load v: f32 = s[i, j]\n    store b[i, j] = v > 2.0\n"
+       "    store s[i, j] = where(v > 2.5, nan, v)\n  }\n"
+       "  reduce x = any(b) axis 1\n  reduce y: bool = all(b)\n  reduce z = argmax(s) axis 1\n"
+       "  map i in [6] {\n    load v: bool = x[i]\n    load q: i32 = z[i]\n"
+       "    store X[i] = i32(v)\n    store Z[i] = q\n  }\n"
+       "  store Y[0] = i32(y)\n}\n",
+       "");
+}
+END_TEST
+
+START_TEST(reductions_of_nothing) {
+  faults("kernel none tile() -> (X: i32[1]) {\n  shared s: f32[0]\n  reduce x: i32 = argmax(s)\n"
+         "  store X[0] = x\n}\n",
+         "");
+  same("kernel nothing tile() -> (X: f32[1], Y: f32[3]) {\n  shared s: f32[3, 0]\n"
+       "  fragment y: f32[3]\n  reduce x: f32 = rmax(s)\n  reduce y = sum(s) axis 1\n"
+       "  store X[0] = x\n  copy Y = y\n}\n",
+       "");
+}
+END_TEST
+
+START_TEST(scans) {
+  static const char *const options[] = {"", "reverse", "exclusive", "reverse exclusive"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int o = 0; o < 4; o++)
+    for (int axis = 0; axis < 2; axis++)
+      same(arena_printf(a,
+                        "kernel scan tile(A: f32[19, 11], H: f16[19, 11]) -> (X: f32[19, 11], Y: "
+                        "f32[19, 11], Z: f32[19, 11]) {\n"
+                        "  shared s: f32[19, 11]\n  shared h: f16[19, 11]\n"
+                        "  fragment x: f32[19, 11]\n  fragment z: f32[19, 11]\n"
+                        "  copy s = A\n  copy h = H\n"
+                        "  scan x = sum(s) axis %d %s\n"
+                        "  scan s = rmax(s) axis %d %s\n" /* in place */
+                        "  scan z = sum(h) axis %d %s\n"
+                        "  copy X = x\n  copy Y = s\n  copy Z = z\n}\n",
+                        axis, options[o], axis, options[o], axis, options[o]),
+           "");
+  arena_free(a);
+}
+END_TEST
+
+START_TEST(copies) {
+  static const char text[] =
+      "kernel copies tile(A: f32[B, M, N] strided) -> (X: f16[M, N], Y: f32[9, 4], Z: f32[4, 9]) "
+      "{\n"
+      "  grid b = ceildiv(M, 9)\n"
+      "  shared s: f32[9, 16]\n  shared r: f16[9, 16]\n  shared y: f32[9, 4]\n"
+      "  copy s = A[1, b*9 - 2:+_, 1:+_] pad -3.5\n" /* begins before its tensor */
+      "  copy r = s\n"
+      "  copy s[0:+4, 2:+8] = s[3:+4, 0:+8]\n" /* overlapping */
+      "  copy y = A[0, 0:+_:2, 0:+_ stop min(N, 3)]\n"
+      "  copy X[b*9:+_, 0:+_] = s\n"
+      "  copy Y = y\n"
+      "  copy Z = y.T\n"
+      "  copy X[0:+_, 2:+_:3] = r[1:+2, 0:+3]\n"
+      "}\n";
+  same(text, "B=2,M=9,N=16");
+  same(text, "B=2,M=7,N=5");
+  same(text, "B=1,M=5,N=1");
+}
+END_TEST
+
+START_TEST(elements_and_control) {
+  static const char text[] =
+      "kernel control tile(A: f32[N], n: i32) -> (X: f32[N], S: f32[8]) {\n"
+      "  grid b = 1\n"
+      "  shared s: f32[64]\n"
+      "  copy s = A[0:+_]\n"
+      "  load first: f32 = s[3]\n"
+      "  load other: f32 = A[1]\n"
+      "  var total: f32 = 0\n"
+      "  for i: i32 = 0, n, 1 {\n"
+      "    load v: f32 = s[i64(i)]\n"
+      "    if v < 0.0 { continue }\n"
+      "    set total = total + v\n"
+      "    store s[i64(i) + 1] = total\n"
+      "    if total > 20.0 { break }\n"
+      "  }\n"
+      "  var k: i32 = 0\n"
+      "  while { load w: f32 = s[i64(k)] } cond (w != first) & (k < 60) { set k = k + 1 }\n"
+      "  for i: i64 = 10, 0, -3 { store S[i // 3] = f32(i) }\n"
+      "  store S[0] = total\n  store S[1] = other\n  store S[4] = f32(k)\n"
+      "  load back: f32 = S[4]\n" /* the block's own stores */
+      "  store S[5] = back + 1.0\n"
+      "  parallel i in [N] {\n"
+      "    if i % 3 == 1 { continue }\n"
+      "    var x: f32 = 0\n"
+      "    local v: f32[4]\n"
+      "    for j: i64 = 0, 4, 1 unroll { store v[j] = f32(i * j) }\n"
+      "    for j: i64 = 0, 4, 1 { load q: f32 = v[j]\n set x = x + q }\n"
+      "    store X[i] = x\n"
+      "  }\n"
+      "  if total > 0.0 { return }\n"
+      "  store S[2] = 5\n"
+      "}\n";
+  same(text, "N=64,n=50");
+  same(text, "N=64,n=0");
+}
+END_TEST
+
+START_TEST(atomics) {
+  static const char text[] =
+      "kernel atoms tile(A: i32[N], T: f32[8, 8]) -> (X: i32[N]) scratch (Q: i32[4], P: f32[8, 8]) "
+      "{\n"
+      "  grid b = 1\n"
+      "  shared h: i32[16]\n  shared t: f32[8, 8]\n"
+      "  map i in [16] { store h[i] = 0 }\n"
+      "  copy t = T\n"
+      "  parallel i in [N] {\n"
+      "    load v: i32 = A[i]\n"
+      "    atomic _ = atomic_add(h[i64(v) + 8], 1)\n"
+      "    atomic _ = atomic_max(Q[2], v)\n"
+      "  }\n"
+      "  atomic old: i32 = atomic_add(Q[0], 5)\n"
+      "  atomic older: i32 = atomic_cas(Q[0], 5, 9)\n"
+      "  atomic _ = atomic_exchange(Q[1], old + older)\n"
+      "  atomic atomic_add(P[2:+_, 0:+_], t)\n"
+      "  load q0: i32 = Q[0]\n  load q1: i32 = Q[1]\n  load q2: i32 = Q[2]\n"
+      "  load p: f32 = P[3, 3]\n"
+      "  store X[0] = q0\n  store X[1] = q1\n  store X[2] = q2\n  store X[3] = i32(p)\n"
+      "  parallel i in [16] { load v: i32 = h[i]\n store X[i + 4] = v }\n"
+      "}\n";
+  same(text, "N=100");
+}
+END_TEST
+
+START_TEST(blocks_share_out) {
+  static const char text[] = "kernel share tile(A: f32[N], n: i64) -> (X: f32[N]) {\n"
+                             "  grid bx, by, bz = 2, 3, n\n"
+                             "  fragment s: f32[600]\n"
+                             "  for i: i64 = 0, N, 1 persistent {\n"
+                             "    map j in [600] { store s[j] = f32(j) }\n"
+                             "    load v: f32 = A[i]\n"
+                             "    load w: f32 = s[i % 600]\n"
+                             "    if v > 1.0 { for q: i64 = 0, 3, 1 { if q == 1 { return } } }\n"
+                             "    store X[i] = v + w\n"
+                             "  }\n"
+                             "}\n";
+  same(text, "N=100,n=1");
+  same(text, "N=3,n=4");
+}
+END_TEST
+
+START_TEST(tiles_of_scopes_share_bytes) {
+  same("kernel scopes tile(A: f32[64], n: i32) -> (X: f32[64]) {\n"
+       "  shared a: f32[64]\n  copy a = A\n"
+       "  for i: i32 = 0, n, 1 {\n"
+       "    if i % 2 == 0 {\n      shared p: f32[64]\n"
+       "      map j in [64] { load v: f32 = a[63 - j]\n store p[j] = v * 0.5 }\n"
+       "      map j in [64] { load v: f32 = p[j]\n store a[j] = v + 1.0 }\n"
+       "    } else {\n      shared q: f32[64]\n"
+       "      map j in [64] { load v: f32 = a[j]\n store q[63 - j] = v }\n"
+       "      map j in [64] { load v: f32 = q[j]\n store a[j] = v }\n    }\n"
+       "  }\n"
+       "  copy X = a\n}\n",
+       "n=7");
+}
+END_TEST
+
+START_TEST(accesses_outside) {
+  faults("kernel out tile(A: f32[N], n: i64) -> (X: f32[N]) {\n  load v: f32 = A[n]\n"
+         "  store X[0] = v\n}\n",
+         "N=5,n=5");
+  faults("kernel out tile(A: f32[N], n: i64) -> (X: f32[N]) {\n"
+         "  parallel i in [N] { store X[i + n] = 1 }\n}\n",
+         "N=5,n=1");
+  faults("kernel out tile(A: f32[8], n: i64) -> (X: f32[8]) {\n  shared s: f32[8]\n  copy s = A\n"
+         "  copy X[0:+_] = s[n:+4]\n}\n",
+         "n=5");
+  faults("kernel zero tile(n: i64) -> (X: f32[8]) {\n"
+         "  for i: i64 = 0, 8, n { store X[i] = 1 }\n}\n",
+         "n=0");
+  faults("kernel claim tile(n: i64) -> (X: f32[8]) {\n  assert n > 3, \"n is\", n\n}\n", "n=2");
+}
+END_TEST
+
+START_TEST(too_large) {
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  IrKernel *k = read_kernel(a,
+                            "kernel p tile() -> (X: f32[4]) {\n  shared s: f32[4]\n"
+                            "  map i in [4] { store s[i] = 1 }\n  print s\n  copy X = s\n}\n",
+                            &sink);
+  ck_assert_ptr_null(lower_to(a, k, IR_THREAD, target_find("sm_80"), &sink));
+  ck_assert_uint_eq(sink.errors, 1);
+  ck_assert_int_eq(sink.v[0]->code, E0712);
+  arena_free(a);
+}
+END_TEST
+
+START_TEST(levels) {
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  IrKernel *k = read_kernel(a,
+                            "kernel p tile(A: f32[4]) -> (X: f32[4]) {\n  shared s: f32[4]\n"
+                            "  copy s = A\n  copy X = s\n}\n",
+                            &sink);
+  uint64_t before = ir_digest(k);
+  IrKernel *s = lower_to(a, k, IR_SCHEDULED, target_find("sm_90a"), &sink);
+  IrKernel *t = lower_to(a, s, IR_THREAD, target_find("sm_90a"), &sink);
+  ck_assert(s && s->level == IR_SCHEDULED && t && t->level == IR_THREAD);
+  ck_assert_uint_eq(before, ir_digest(k));
+  arena_free(a);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("lower");
+  TCase *c = tcase_create("simple");
+  tcase_set_timeout(c, 120);
+  tcase_add_test(c, products);
+  tcase_add_test(c, products_transposed_and_in_place);
+  tcase_add_test(c, reductions);
+  tcase_add_test(c, reductions_of_bool_and_nan);
+  tcase_add_test(c, reductions_of_nothing);
+  tcase_add_test(c, scans);
+  tcase_add_test(c, copies);
+  tcase_add_test(c, elements_and_control);
+  tcase_add_test(c, atomics);
+  tcase_add_test(c, blocks_share_out);
+  tcase_add_test(c, tiles_of_scopes_share_bytes);
+  tcase_add_test(c, accesses_outside);
+  tcase_add_test(c, too_large);
+  tcase_add_test(c, levels);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed ? 1 : 0;
+}
