@@ -6,6 +6,7 @@
  * nothing is simplified that could change a value, a NaN, the sign of a zero, or drop a fault. All
  * arithmetic is op_eval's. Tests: tests/unit/check_ir.c.
  */
+#include <math.h>
 #include <string.h>
 
 #include "impl.h"
@@ -131,6 +132,8 @@ IrExpr *ir_const(IrKernel *k, Scalar value) {
   IrExpr e = {.op = OP_CONST, .type = value.type};
   e.as.value.type = value.type;
   e.as.value = scalar_convert(value, value.type);
+  if (dtype_is_float(value.type) && isnan(e.as.value.as.f))
+    e.as.value.as.f = (double)NAN; /* one NaN: its text does not tell them apart */
   return ir_intern(k, &e);
 }
 
