@@ -203,8 +203,9 @@ EvalResult eval_device_finish(EvalBlock *block);
 /* No agent can run: completes the oldest asynchronous operation that may complete (shaken: any),
  * true if that may have unblocked someone; false: nothing is left, a deadlock. */
 bool eval_device_progress(EvalBlock *block);
-/* Appends what a blocked agent waits for: "full barrier at 196608, parity 1: 1 of 2 arrivals". */
-void eval_device_waits_for(const EvalAgent *a, Str *out);
+/* No agent can run and nothing is under way: faults with every warp that waits and for what: "warps
+ * 4 to 7 for parity 1 of the mbarrier at 196608 (its phase 0 has 1 of 2 arrivals) at line 78". */
+EvalResult eval_device_deadlock(EvalBlock *block);
 /* Generic accesses of LOAD, STORE and ATOMIC, before they happen; addresses of the active lanes
  * (shared: byte offsets; global: element offsets of mem), `bytes` each. */
 EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bool write);

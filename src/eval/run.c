@@ -61,24 +61,6 @@ static void start_block(EvalBlock *b, int64_t linear) {
     eval_agent_start(&b->agent[i]);
 }
 
-static void fault_deadlock(EvalBlock *b) {
-  Str text = str_new(b->arena);
-  EvalAgent *first = NULL;
-  for (int i = 0; i < b->nagents; i++) {
-    EvalAgent *a = &b->agent[i];
-    if (a->state != AGENT_BLOCKED)
-      continue;
-    if (text.n)
-      str_add(&text, "; ");
-    str_addf(&text, "warp %d for ", a->id);
-    eval_device_waits_for(a, &text);
-    if (!first)
-      first = a;
-  }
-  if (first)
-    eval_fault(first, E0455, "deadlock: every warp that has not ended waits: %s", str_text(&text));
-}
-
 /* The next agent to run: round robin, or shaken any. */
 static int pick(EvalBlock *b, int last) {
   if (!b->random)
@@ -128,10 +110,8 @@ static EvalResult run_device_block(EvalBlock *b) {
       continue;
     if (eval_run_poll(&b->agent[0]) != EVAL_OK)
       return EVAL_FAULTED;
-    if (!eval_device_progress(b)) {
-      fault_deadlock(b);
-      return EVAL_FAULTED;
-    }
+    if (!eval_device_progress(b))
+      return eval_device_deadlock(b);
   }
   return eval_device_finish(b);
 }

@@ -79,7 +79,7 @@ static void add_product(const EvalAgent *a, Str *out) {
            a->id / 4);
 }
 
-void eval_device_waits_for(const EvalAgent *a, Str *out) {
+static void add_wait(const EvalAgent *a, Str *out) {
   const DevWarp *w = dev_warp(a);
   char line[48];
   switch (w->wait) {
@@ -101,4 +101,51 @@ void eval_device_waits_for(const EvalAgent *a, Str *out) {
     break;
   }
   str_addf(out, " at %s", eval_line(a->block, a->pc, line, sizeof line));
+}
+
+/* ---------------------------------------------------------------- deadlock */
+
+static void add_warps(int first, int last, const Str *what, Str *out) {
+  if (out->n)
+    str_add(out, "; ");
+  if (first == last)
+    str_addf(out, "warp %d for %s", first, str_text(what));
+  else
+    str_addf(out, "warps %d to %d for %s", first, last, str_text(what));
+}
+
+/* The report stands where the rarest kind of wait is: who waits for an mbarrier mostly waits for
+ * someone who is stuck elsewhere. */
+static EvalAgent *to_blame(EvalBlock *b) {
+  EvalAgent *worst = NULL;
+  for (int i = 0; i < b->nagents; i++) {
+    EvalAgent *a = &b->agent[i];
+    if (a->state == AGENT_BLOCKED && (!worst || dev_warp(a)->wait > dev_warp(worst)->wait))
+      worst = a;
+  }
+  return worst;
+}
+
+EvalResult eval_device_deadlock(EvalBlock *b) {
+  Str all = str_new(b->arena), last = str_new(b->arena);
+  int from = -1, to = -1; /* warps whose words are in `last` */
+  for (int i = 0; i < b->nagents; i++) {
+    Str one = str_new(b->arena);
+    if (b->agent[i].state != AGENT_BLOCKED)
+      continue;
+    add_wait(&b->agent[i], &one);
+    if (from >= 0 && (i != to + 1 || strcmp(str_text(&one), str_text(&last)) != 0)) {
+      add_warps(from, to, &last, &all);
+      from = -1;
+    }
+    from = from < 0 ? i : from;
+    to = i;
+    last = one;
+  }
+  if (from >= 0)
+    add_warps(from, to, &last, &all);
+  EvalAgent *a = to_blame(b);
+  return a ? eval_fault(a, E0455, "deadlock: every warp that has not ended waits: %s",
+                        str_text(&all))
+           : EVAL_FAULTED;
 }
