@@ -270,13 +270,14 @@ TS_FN unsigned ts_store_f8(float x, int bits, int least) {
 //@ ts_store_f8e4m3: ts_store_f8
 TS_FN unsigned char ts_store_f8e4m3(float x) {
   unsigned sign = __float_as_uint(x) >> 24 & 128u;
-  return (unsigned char)(sign | (x != x ? 127u : ts_store_f8(x, 3, -6)));
+  return (unsigned char)(x != x ? 127u : sign | ts_store_f8(x, 3, -6));
 }
 //@ ts_store_f8e5m2: ts_store_f8
+/* An infinity that came from memory saturates when it goes back. */
 TS_FN unsigned char ts_store_f8e5m2(float x) {
   unsigned sign = __float_as_uint(x) >> 24 & 128u;
-  unsigned c = x != x ? 126u : fabsf(x) > 57344.0f ? 124u : ts_store_f8(x, 2, -14);
-  return (unsigned char)(sign | c);
+  unsigned c = fabsf(x) > 57344.0f ? 123u : ts_store_f8(x, 2, -14);
+  return (unsigned char)(x != x ? 127u : sign | c);
 }
 //@ ts_to_i32: fn
 TS_FN int ts_to_i32(float x) {

@@ -440,6 +440,12 @@ static void expect(const OpCase *c, DType t, unsigned char *const in[4], unsigne
   dtype_pack(c->to, result, out, VALUES);
 }
 
+/* The bits of a narrow NaN are nobody's promise: the hardware makes its own. */
+static bool is_nan_bits(const OpCase *c, DType t, const unsigned char *x) {
+  Scalar v = scalar_load(t, x);
+  return c->op == OP_BITCAST && dtype_is_float(t) && v.as.f != v.as.f;
+}
+
 static bool is_inexact(OpCode op, DType t) { /* the hardware's own, or another library's */
   OpAccuracy acc = op_info(op)->accuracy;
   return acc == ACC_APPROX || (t == DT_F64 && acc != ACC_EXACT);
@@ -452,7 +458,8 @@ static void check_results(Fixture *f, const OpKernel *o, const OpCase *c,
   ok(f, gpu_download(f->g, got, p, VALUES * size));
   expect(c, o->t, in, want);
   for (size_t i = 0; i < VALUES && !is_inexact(c->op, o->t); i++)
-    if (!same_bits(c->to, got + i * size, want + i * size)) {
+    if (!same_bits(c->to, got + i * size, want + i * size) &&
+        !is_nan_bits(c, o->t, in[0] + i * dtype_size(o->t))) {
       uint64_t x[3] = {0}, g = 0, w = 0;
       for (int k = 0; k < 3; k++)
         memcpy(&x[k], in[k] + i * dtype_size(o->t), dtype_size(o->t));
