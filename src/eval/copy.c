@@ -15,6 +15,15 @@ typedef struct Axis {
   int64_t dlo, dhi, slo, shi; /* inside */
 } Axis;
 
+typedef enum Move {
+  MOVE_CONVERT,
+  MOVE_UNPACK,
+  MOVE_PACK,
+  MOVE_GATHER,
+  MOVE_SCATTER,
+  MOVE_BYTES
+} Move;
+
 typedef struct Plan {
   EvalMem *dst, *src;
   int64_t dst_base, src_base;
@@ -23,8 +32,13 @@ typedef struct Plan {
   bool empty;   /* the source has nothing */
   OpStrip cast; /* NULL: same type */
   bool pack;    /* f32 values go straight into a narrow float's stored form */
+  Move move;
   uint64_t pad; /* compute form of the destination's type */
 } Plan;
+
+static bool full(const Axis *x) {
+  return x->dlo == 0 && x->slo == 0 && x->dhi == x->extent && x->shi == x->extent;
+}
 
 /* ---------------------------------------------------------------- rows */
 
@@ -45,24 +59,45 @@ static bool compute_form(const EvalMem *m) {
   return !m->stored || dtype_compute(m->dtype) == m->dtype;
 }
 
-static void copy_row(const Plan *p, int64_t dst, int64_t dstep, int64_t src, int64_t sstep,
-                     int64_t n) {
+/* How rows move, decided once. */
+static Move choose(const Plan *p) {
+  const Axis *x = &p->axis[p->n - 1];
   bool same = !p->cast && !p->pack;
-  if (same && dstep == 1 && compute_form(p->dst))
-    eval_mem_gather(p->src, src, sstep, eval_mem_at(p->dst, dst), n);
-  else if ((same || p->pack) && sstep == 1 && compute_form(p->src))
-    eval_mem_scatter(p->dst, dst, dstep, eval_mem_at(p->src, src), n);
-  else if (same && dstep == 1 && sstep == 1)
+  if (same && x->dst == 1 && compute_form(p->dst))
+    return x->src == 1 && !compute_form(p->src) ? MOVE_UNPACK : MOVE_GATHER;
+  if ((same || p->pack) && x->src == 1 && compute_form(p->src))
+    return x->dst == 1 && !compute_form(p->dst) ? MOVE_PACK : MOVE_SCATTER;
+  if (same && x->dst == 1 && x->src == 1)
+    return MOVE_BYTES;
+  return MOVE_CONVERT;
+}
+
+static void copy_row(const Plan *p, int64_t dst, int64_t src, int64_t n) {
+  const Axis *x = &p->axis[p->n - 1];
+  switch (p->move) {
+  case MOVE_UNPACK:
+    dtype_unpack(p->src->dtype, eval_mem_at(p->src, src), eval_mem_at(p->dst, dst), (size_t)n);
+    break;
+  case MOVE_PACK:
+    dtype_pack(p->dst->dtype, eval_mem_at(p->src, src), eval_mem_at(p->dst, dst), (size_t)n);
+    break;
+  case MOVE_GATHER:
+    eval_mem_gather(p->src, src, x->src, eval_mem_at(p->dst, dst), n);
+    break;
+  case MOVE_SCATTER:
+    eval_mem_scatter(p->dst, dst, x->dst, eval_mem_at(p->src, src), n);
+    break;
+  case MOVE_BYTES:
     memcpy(eval_mem_at(p->dst, dst), eval_mem_at(p->src, src), (size_t)n * p->dst->size);
-  else
-    convert_row(p, dst, dstep, src, sstep, n);
+    break;
+  case MOVE_CONVERT:
+    convert_row(p, dst, x->dst, src, x->src, n);
+  }
 }
 
 static void pad_row(const Plan *p, int64_t dst, int64_t dstep, int64_t n) {
   uint64_t value[CHUNK];
   size_t size = dtype_compute_size(p->dst->dtype);
-  if (n <= 0)
-    return;
   if (dstep == 1 && compute_form(p->dst)) {
     eval_fill_lanes(size, eval_mem_at(p->dst, dst), &p->pad, n);
     return;
@@ -81,10 +116,23 @@ static void run_row(const Plan *p, int64_t dst, int64_t src, bool outside) {
   int64_t a = clamp(x->slo, x->dlo, x->dhi), b = clamp(x->shi, a, x->dhi);
   if (outside)
     a = b = x->dhi;
-  pad_row(p, dst + x->dlo * x->dst, x->dst, a - x->dlo);
+  if (a > x->dlo)
+    pad_row(p, dst + x->dlo * x->dst, x->dst, a - x->dlo);
   if (b > a)
-    copy_row(p, dst + a * x->dst, x->dst, src + a * x->src, x->src, b - a);
-  pad_row(p, dst + b * x->dst, x->dst, x->dhi - b);
+    copy_row(p, dst + a * x->dst, src + a * x->src, b - a);
+  if (x->dhi > b)
+    pad_row(p, dst + b * x->dst, x->dst, x->dhi - b);
+}
+
+/* Rank 2 and nothing outside: the commonest by far. */
+static bool run_plain(const Plan *p) {
+  const Axis *x = &p->axis[0], *y = &p->axis[p->n - 1];
+  if (p->n != 2 || p->empty || !full(x) || !full(y))
+    return false;
+  int64_t dst = p->dst_base, src = p->src_base;
+  for (int64_t i = 0; i < x->extent; i++, dst += x->dst, src += x->src)
+    copy_row(p, dst, src, y->extent);
+  return true;
 }
 
 static void run_rows(const Plan *p) {
@@ -94,6 +142,8 @@ static void run_rows(const Plan *p) {
     if (p->axis[d].dlo >= p->axis[d].dhi)
       return;
   }
+  if (run_plain(p))
+    return;
   for (;;) {
     uint64_t dst = (uint64_t)p->dst_base, src = (uint64_t)p->src_base;
     bool outside = p->empty;
@@ -115,10 +165,6 @@ static void run_rows(const Plan *p) {
 }
 
 /* ---------------------------------------------------------------- plans */
-
-static bool full(const Axis *x) {
-  return x->dlo == 0 && x->slo == 0 && x->dhi == x->extent && x->shi == x->extent;
-}
 
 /* Puts the axis along which the destination is densest last, then joins neighbours. */
 static void arrange(Plan *p) {
@@ -161,11 +207,12 @@ static void plan_types(Plan *p, int isa) {
   DType from = p->src->dtype, to = p->dst->dtype;
   p->cast = NULL;
   p->pack = false;
-  if (from == to)
-    return;
-  p->pack = from == DT_F32 && p->dst->stored && dtype_compute(to) == DT_F32;
-  if (!p->pack)
-    p->cast = op_strip_on((OpIsa)isa, OP_CAST, from, to);
+  if (from != to) {
+    p->pack = from == DT_F32 && p->dst->stored && dtype_compute(to) == DT_F32;
+    if (!p->pack)
+      p->cast = op_strip_on((OpIsa)isa, OP_CAST, from, to);
+  }
+  p->move = choose(p);
 }
 
 static bool open_region(const EvalRegion *r) {
@@ -205,14 +252,16 @@ static EvalResult set_aside(EvalAgent *a, EvalView *s, EvalMem *copy) {
   EvalView d = *s;
   d.mem = copy;
   d.base = 0;
-  for (int i = s->rank - 1, step = 1; i >= 0; i--) {
+  int64_t step = 1;
+  for (int i = s->rank - 1; i >= 0; i--) {
     d.stride[i] = step;
     d.lo[i] = 0;
     d.hi[i] = s->extent[i];
-    step *= (int)s->extent[i];
+    step *= s->extent[i];
   }
   Plan p = {0};
   plan_axes(&p, &d, s);
+  p.move = choose(&p);
   run_rows(&p);
   s->mem = copy;
   s->base = 0;
