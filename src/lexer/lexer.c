@@ -23,6 +23,7 @@ typedef struct Lexer {
   bool line_start, spaced, joins;
 } Lexer;
 
+/* The byte `ahead` places on; NUL behind the end. */
 static char peek(const Lexer *lx, size_t ahead) {
   return lx->n - lx->pos > ahead ? lx->s[lx->pos + ahead] : '\0';
 }
@@ -37,6 +38,7 @@ static bool carries_on(TokenKind kind) {
   return kind == T_ARROW || kind == T_DOT || kind == T_ELSE;
 }
 
+/* Ends the token that began at `begin` here. */
 static void add(Lexer *lx, TokenKind kind, size_t begin) {
   Token t = {.begin = (uint32_t)begin, .end = (uint32_t)lx->pos, .kind = (uint8_t)kind};
   t.line_start = lx->line_start;
@@ -67,6 +69,7 @@ static void text_char(Lexer *lx) {
   }
 }
 
+/* To the end of the line. */
 static void comment(Lexer *lx) {
   size_t begin = lx->pos;
   while (lx->pos < lx->n && !lex_is_line_end(lx->s[lx->pos]))
@@ -100,6 +103,7 @@ static void space(Lexer *lx) {
   }
 }
 
+/* A name or a reserved word. */
 static void word(Lexer *lx) {
   size_t begin = lx->pos;
   while (lx->pos < lx->n && lex_is_name(lx->s[lx->pos]))
@@ -248,6 +252,7 @@ static bool point_starts_number(const Lexer *lx) {
          k != T_FLOAT;
 }
 
+/* To the closing quote or the end of the line; escapes are only checked, not replaced. */
 static void string(Lexer *lx, char quote) {
   size_t begin = lx->pos++;
   while (lx->pos < lx->n && lx->s[lx->pos] != quote && !lex_is_line_end(lx->s[lx->pos])) {

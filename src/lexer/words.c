@@ -49,6 +49,7 @@ bool lex_joins(TokenKind kind) {
          kind == T_ELSE;
 }
 
+/* Digits that do not belong to the base have been reported; they are left out. */
 uint64_t lex_int(const Tokens *t, const Token *tok) {
   const char *s = t->file->text + tok->begin, *end = t->file->text + tok->end;
   unsigned base = 10;
@@ -65,6 +66,7 @@ uint64_t lex_int(const Tokens *t, const Token *tok) {
   return value;
 }
 
+/* Underscores go, and a digit is put where one is missing, so that reading never fails. */
 double lex_float(Arena *a, const Tokens *t, const Token *tok) {
   Str text = str_new(a);
   const char *s = t->file->text;
@@ -114,6 +116,7 @@ static void show(Str *out, const char *s, size_t n) {
     str_addf(out, "`%.*s`", (int)(n > 40 ? lex_utf8_length(s, n) : n), s);
 }
 
+/* The hints tell the three common cases apart: a line's end, another alphabet, a lone quote. */
 static void report_character(DiagSink *sink, Span span, const char *s, size_t n) {
   Str what = str_new(sink->arena);
   show(&what, s, n);
@@ -129,6 +132,7 @@ static void report_character(DiagSink *sink, Span span, const char *s, size_t n)
     diag_hint(sink, d, "strings stand between \" and \", on one line");
 }
 
+/* Of \x and \u the digits are wrong, of anything else the letter. */
 static void report_escape(DiagSink *sink, Span span, const char *s, size_t n) {
   bool hex = n > 1 && (s[1] == 'x' || s[1] == 'u');
   bool surrogate = hex && s[1] == 'u' && n == 6;
@@ -140,6 +144,7 @@ static void report_escape(DiagSink *sink, Span span, const char *s, size_t n) {
   diag_hint(sink, d, "the escapes are \\n \\t \\r \\0 \\\\ \\\" \\xHH \\uHHHH");
 }
 
+/* The whole number where its base is wrong, else only what should not follow it. */
 static void report_number(DiagSink *sink, Span span, const char *s, size_t n) {
   if (*s == '0' && n >= 2 && (s[1] == 'x' || s[1] == 'X' || s[1] == 'b' || s[1] == 'B')) {
     diag_add(sink, E0006, span,
@@ -156,6 +161,7 @@ static void report_number(DiagSink *sink, Span span, const char *s, size_t n) {
     diag_hint(sink, d, "a name begins with a letter or `_`; a product is written with `*`");
 }
 
+/* Underlines the quote alone: the rest of the line may be anything. */
 static void report_unclosed(DiagSink *sink, Span span) {
   span.end = span.begin + 1;
   Diag *d = diag_add(sink, E0004, span, "this string is not closed on its line");

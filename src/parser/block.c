@@ -129,6 +129,7 @@ static bool recover_to_block(Parser *p) {
 /* ---- blocks ---- */
 
 /* The first `}` that closed a block at another indentation hints at a missing brace. */
+/* The indentation of braces is only ever used to explain, never to decide. */
 static void note_odd_close(Parser *p, size_t open, size_t close) {
   const Token *c = &p->t.v[close];
   if (p->odd_close || !c->line_start)
@@ -216,6 +217,7 @@ AstBlock parse_statements(Parser *p, bool in_braces, Span open) {
   return (AstBlock){v.v, v.n, open};
 }
 
+/* The stream shows `{`. What was open outside has no meaning in the block. */
 static AstBlock in_braces(Parser *p) {
   Span open = parse_span(p);
   size_t open_token = p->i;

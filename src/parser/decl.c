@@ -34,6 +34,7 @@ static AstExpr *name_expr(Parser *p, AstName name) {
   return e;
 }
 
+/* `static D`, `OH = H // 2`, or an expression. */
 static AstExtent parse_extent(Parser *p) {
   AstExtent x = {.span = parse_span(p)};
   x.is_static = at_static(p);
@@ -104,6 +105,7 @@ AstType *parse_result_type(Parser *p) {
 
 /* ---- declarations ---- */
 
+/* Names are bound by parameters only: a tile's extents must be known before it. */
 static void check_extents(Parser *p, const AstType *type, bool parameter) {
   for (size_t i = 0; i < type->nextents && !parameter; i++) {
     const AstExtent *x = &type->extents[i];
@@ -116,6 +118,7 @@ static void check_extents(Parser *p, const AstType *type, bool parameter) {
   }
 }
 
+/* Behind the colon. */
 static void parse_decl_type(Parser *p, AstDecl *d, DeclKind kind) {
   if (parse_at_word(p, "inout") && parse_token(p, 1)->kind == T_NAME) {
     if (!rules[kind].may_inout)
@@ -128,6 +131,7 @@ static void parse_decl_type(Parser *p, AstDecl *d, DeclKind kind) {
   check_extents(p, d->type, kind == DECL_INPUT || kind == DECL_OUTPUT || kind == DECL_PARAM);
 }
 
+/* What the table of rules asks of a declaration as a whole. */
 static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) {
   Diag *fault = NULL;
   if (rules[kind].needs_type && !d->type) {

@@ -26,9 +26,13 @@ static const uint8_t unary_ops[T_COUNT] = {
 #include "ast.def"
 };
 
+/* Operators that bind at least as tightly as min_prec, by climbing: the right side takes only what
+ * binds tighter, so equals group to the left. */
 static AstExpr *parse_binary(Parser *p, unsigned min_prec);
+/* Calls, indices and members bind tightest and follow each other at will. */
 static AstExpr *parse_postfix(Parser *p);
 
+/* A node that begins at `begin` and ends with the last token read. */
 static AstExpr *node(Parser *p, AstExprKind kind, Span begin) {
   AstExpr *e = ARENA_NEW(p->arena, AstExpr);
   e->kind = kind;
@@ -54,6 +58,7 @@ AstExpr *parse_error_expr(Parser *p) {
 
 /* ---- literals, names, brackets ---- */
 
+/* The lexer has checked the digits; here only the size of a float can be wrong. */
 static AstExpr *parse_number(Parser *p) {
   bool is_int = parse_at(p, T_INT);
   const Token *t = parse_token(p, 0);
@@ -159,6 +164,7 @@ static AstExpr *parse_run(Parser *p, AstExprKind kind) {
   return e;
 }
 
+/* What an expression begins with. */
 static AstExpr *parse_primary(Parser *p) {
   switch (parse_kind(p)) {
   case T_INT:
@@ -264,6 +270,7 @@ AstArgs parse_loose_args(Parser *p) {
   return arg_list(&list);
 }
 
+/* fn has been read; the stream shows `(`. */
 static AstExpr *parse_call(Parser *p, AstExpr *fn) {
   AstArgs args = parse_args(p, parse_open(p));
   AstExpr *e = node(p, EXPR_CALL, fn->span);
@@ -291,6 +298,7 @@ static void parse_slice(Parser *p, AstAxis *axis) {
     axis->step = parse_expr(p);
 }
 
+/* Every part of a slice may be left out; `:+n` gives its extent instead of its stop. */
 static AstAxis parse_axis(Parser *p) {
   AstAxis axis = {.kind = AXIS_SINGLE, .span = parse_span(p)};
   if (parse_accept(p, T_NONE)) {
@@ -323,6 +331,7 @@ static AstExpr *parse_settings(Parser *p, AstExpr *fn, Bracket b) {
   return e;
 }
 
+/* Indices, slices, or a kernel's settings: the first element tells which. */
 static AstExpr *parse_index(Parser *p, AstExpr *base) {
   Bracket b = parse_open(p);
   if (parse_at(p, T_NAME) && parse_token(p, 1)->kind == T_ASSIGN)
@@ -480,6 +489,7 @@ static AstExpr *parse_conditional(Parser *p, AstExpr *then) {
   return e;
 }
 
+/* The loosest operator is the conditional, which groups to the right. */
 AstExpr *parse_expr(Parser *p) {
   if (!parse_enter(p))
     return parse_error_expr(p);

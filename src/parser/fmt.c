@@ -42,6 +42,7 @@ static size_t lines_between(const Fmt *f, uint32_t begin, uint32_t end) {
 
 /* ---- comments ---- */
 
+/* NULL once all are placed. */
 static const Comment *next_comment(const Fmt *f) {
   const Tokens *t = &f->file->tokens;
   return f->next < t->ncomments ? &t->comments[f->next] : NULL;
@@ -234,6 +235,7 @@ static void header_value(Fmt *f, Boxes *b, const char *word, const AstExpr *e,
   fmt_boxes_add(b, braces(f, block));
 }
 
+/* All arms are one group: they break together or not at all. */
 static void branch(Fmt *f, Boxes *b, const AstStmt *s) {
   for (size_t i = 0; i < s->as.branch.n; i++) {
     const AstArm *arm = &s->as.branch.arms[i];
@@ -251,6 +253,7 @@ static void loop(Fmt *f, Boxes *b, const AstStmt *s) {
   header_value(f, b, " in ", s->as.loop.range, &s->as.loop.body);
 }
 
+/* Attributes stand above, each on its line. */
 static void kernel(Fmt *f, Boxes *b, const AstKernel *k) {
   for (size_t i = 0; i < k->nattributes; i++) {
     fmt_boxes_text(b, "@");
@@ -292,6 +295,7 @@ static const Box *role(Fmt *f, const AstRole *r) {
   return fmt_boxes_end(&b, BOX_GROUP);
 }
 
+/* Roles are no statements, so they are laid out here; never on one line. */
 static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
   Boxes inner = fmt_boxes_new(f->arena);
   Sequence q = {.boxes = fmt_boxes_new(f->arena), .first = true};
@@ -315,6 +319,7 @@ static void roles(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "}");
 }
 
+/* `as` is printed only where it was written; otherwise the name comes from the path. */
 static void import(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "import ");
   fmt_boxes_add(b, fmt_source(f, s->as.import.what.begin, s->as.import.what.end));
@@ -331,6 +336,7 @@ static void test(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_add(b, braces(f, &s->as.test.body));
 }
 
+/* Lua's text is not ours to change. */
 static void lua(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "lua {");
   Box *text = ARENA_NEW(f->arena, Box);
@@ -380,6 +386,7 @@ static void compound(Fmt *f, Boxes *b, const AstStmt *s) {
   }
 }
 
+/* Statements of one line, printed as their word and what follows it. */
 static void simple(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, ast_stmt_name(s->kind));
   if (s->kind == STMT_BREAK || s->kind == STMT_CONTINUE ||

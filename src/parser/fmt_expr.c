@@ -23,6 +23,7 @@ static uint32_t list_end(Fmt *f, const FmtList *list) {
   return t->kind == T_COMMA ? fmt_token(f, t->end)->begin : t->begin;
 }
 
+/* Each element is a cell of its own with its comma and the comments behind that. */
 static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
   /* Without a bracket there is no place for a comment from before the first element. */
   bool place = *list->open || !fmt_comment_before(f, list->span(list->v, 0).begin);
@@ -43,6 +44,8 @@ static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
   }
 }
 
+/* Broken if the author broke it behind the bracket, if a comment stands in it, or if it does not
+ * fit. */
 const Box *fmt_list(Fmt *f, const FmtList *list) {
   Boxes all = fmt_boxes_new(f->arena), inner = fmt_boxes_new(f->arena);
   fmt_boxes_text(&all, list->open);
@@ -70,6 +73,7 @@ static const Box *expr_item(Fmt *f, const void *v, size_t i) {
   return fmt_expr(f, ((AstExpr *const *)v)[i]);
 }
 
+/* Numbers and texts alone fill lines, as in a table; anything else gets a line an element. */
 static bool literals(AstExpr *const *v, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const AstExpr *e = v[i]->kind == EXPR_UNARY ? v[i]->as.unary.x : v[i];
@@ -91,6 +95,7 @@ static Span arg_span(const void *v, size_t i) {
   return a->name ? span_join(a->name_span, a->value->span) : a->value->span;
 }
 
+/* `name = value` keeps its spaces: a call's names should stand out. */
 static const Box *arg_item(Fmt *f, const void *v, size_t i) {
   const AstArg *a = (const AstArg *)v + i;
   if (!a->name)
@@ -318,6 +323,7 @@ static const Box *leaf(Fmt *f, const AstExpr *e) {
   return fmt_source(f, t->begin, t->end);
 }
 
+/* Without the parentheses around it. */
 static const Box *bare(Fmt *f, const AstExpr *e) {
   switch (e->kind) {
   case EXPR_UNARY:

@@ -129,6 +129,7 @@ static bool hint_comment_before(Parser *p) {
 
 /* ---- where an expression was wanted ---- */
 
+/* What to write instead, or NULL where nothing can be guessed. */
 static const char *operand_hint(Parser *p, TokenKind kind) {
   const Token *before = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
   if (kind == T_NONE)
@@ -223,6 +224,7 @@ static const char *comparison_hint(const Parser *p) {
   return NULL;
 }
 
+/* The same where a statement goes on in a way no operator explains. */
 static const char *end_hint(const Parser *p, TokenKind kind) {
   const Token *before = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
   bool call = before && before->kind == T_NAME && p->i == p->start + 1;

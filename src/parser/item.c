@@ -44,6 +44,7 @@ static AstDecls parse_outputs(Parser *p) {
   return parse_bracketed(p, T_LPAREN, DECL_OUTPUT);
 }
 
+/* The stream shows `kernel`. */
 static void read_kernel(Parser *p, AstKernel *k) {
   Span header = parse_span(p);
   p->kernel_column = parse_column(p);
@@ -65,6 +66,7 @@ void parse_kernel(Parser *p, AstStmt *s) {
   read_kernel(p, s->as.kernel);
 }
 
+/* A wrong attribute does not make the kernel below it unreadable. */
 static void check_attribute(Parser *p, AstKernel *k, AstName a) {
   static const char *const known[] = {"exact", "unchecked"};
   bool *flags[] = {&k->exact, &k->unchecked};

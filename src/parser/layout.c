@@ -107,6 +107,7 @@ static bool fits(Printer *p, Item item) {
   return false;
 }
 
+/* Spaces of the indentation are owed until there is something behind them: no line ends in one. */
 static void put(Printer *p, const Box *b) {
   if (b->n == 0)
     return;
@@ -134,6 +135,7 @@ static void push_parts(Printer *p, const Box *b, size_t indent, bool flat) {
     VEC_PUSH(p->arena, &p->stack, ((Item){b->parts[i - 1], indent, flat}));
 }
 
+/* Prints one box, or puts its parts on the stack. */
 static void step(Printer *p, Item it) {
   const Box *b = it.box;
   switch (b->kind) {

@@ -37,6 +37,7 @@ const char *ast_stmt_name(AstStmtKind kind) {
 
 /* ---- expressions ---- */
 
+/* In quotes, on one line, valid UTF-8 whatever the bytes are. */
 static void print_string(Str *out, const char *s, size_t n) {
   bool utf8 = str_is_utf8(s, n);
   str_addc(out, '"');
@@ -54,6 +55,7 @@ static void print_string(Str *out, const char *s, size_t n) {
   str_addc(out, '"');
 }
 
+/* Positional ones as they come, the others as name=value. */
 static void print_args(Str *out, const AstArgs *args) {
   for (size_t i = 0; i < args->n; i++) {
     str_addc(out, ' ');
@@ -86,6 +88,7 @@ static void print_axis(Str *out, const AstAxis *axis) {
   }
 }
 
+/* One comparison is a form like any operator; a chain lists operands and operators in turn. */
 static void print_compare(Str *out, const AstExpr *e) {
   bool chain = e->as.compare.n > 1;
   str_addf(out, "(%s", chain ? "chain" : ast_op_text(e->as.compare.ops[0]));
@@ -113,6 +116,7 @@ static void print_lambda(Str *out, const AstExpr *e) {
   str_addc(out, ')');
 }
 
+/* Names and literals stand for themselves; so does `error`, which only a failed parse leaves. */
 static void print_leaf(Str *out, const AstExpr *e) {
   if (e->kind == EXPR_INT)
     str_addf(out, "%llu", (unsigned long long)e->as.integer);
@@ -200,6 +204,7 @@ void ast_print_expr(const AstExpr *e, Str *out) {
 
 /* ---- types and declarations ---- */
 
+/* E[M N], (f32 i32): as written, but for the commas. */
 static void print_type(Str *out, const AstType *t) {
   if (t->base.text)
     str_add(out, t->base.text);
@@ -224,6 +229,7 @@ static void print_type(Str *out, const AstType *t) {
   str_addc(out, ']');
 }
 
+/* name: type = init; a barrier's type is its extents alone. */
 static void print_decl(Str *out, const AstDecl *d) {
   str_add(out, d->name.text);
   if (d->type) {
@@ -247,6 +253,7 @@ static void print_decls(Str *out, const AstDecls *d) {
 
 static void print_stmt(Str *out, const AstStmt *s, size_t indent);
 
+/* Begins a line of the output; print_stmt has begun the first of a statement. */
 static void line(Str *out, size_t indent) {
   str_addc(out, '\n');
   str_pad(out, ' ', 2 * indent);
@@ -262,6 +269,7 @@ static void print_names(Str *out, const AstName *v, size_t n) {
     str_addf(out, " %s", v[i].text);
 }
 
+/* A header's parameters, a line each, so that a difference in one shows as one line. */
 static void print_decl_lines(Str *out, const char *word, const AstDecls *d, size_t indent) {
   for (size_t i = 0; i < d->n; i++) {
     line(out, indent);
@@ -298,6 +306,7 @@ static void print_assign(Str *out, const AstStmt *s) {
   print_part(out, s->as.assign.value);
 }
 
+/* Arms stand side by side, however long the chain is. */
 static void print_branch(Str *out, const AstStmt *s, size_t indent) {
   for (size_t i = 0; i < s->as.branch.n; i++) {
     if (i > 0) {
@@ -381,6 +390,7 @@ static void print_simple(Str *out, const AstStmt *s) {
   }
 }
 
+/* Statements with blocks; everything else is one line. */
 static void print_compound(Str *out, const AstStmt *s, size_t indent) {
   switch (s->kind) {
   case STMT_FOR:

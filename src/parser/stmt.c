@@ -51,6 +51,7 @@ static void parse_let(Parser *p, AstStmt *s) {
   s->as.let.value = p->failed ? parse_error_expr(p) : parse_expr_list(p);
 }
 
+/* shared, fragment, local, barrier: a list of declarations. */
 static void parse_tiles(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.decls = s->kind == STMT_BARRIER ? parse_barriers(p) : parse_loose_decls(p, DECL_TILE);
@@ -66,6 +67,7 @@ static void parse_names(Parser *p, AstName **names, size_t *n, const char *what)
   *n = v.n;
 }
 
+/* Names on the left, as many extents on the right, then options by name. */
 static void parse_grid(Parser *p, AstStmt *s) {
   parse_advance(p);
   parse_names(p, &s->as.grid.names, &s->as.grid.n, "the name of a grid axis");
@@ -85,6 +87,7 @@ static void parse_grid(Parser *p, AstStmt *s) {
                s->as.grid.args.npos);
 }
 
+/* `tile = value` pairs; the value may be a map of indices. */
 static void parse_layout(Parser *p, AstStmt *s) {
   VEC(AstDecl) v = {0};
   parse_advance(p);
@@ -124,6 +127,7 @@ static void parse_while(Parser *p, AstStmt *s) {
   s->as.loop_while.body = parse_loop_block(p, "the block of `while`");
 }
 
+/* The stream shows `if`. */
 static AstArm parse_arm(Parser *p) {
   AstArm arm;
   parse_advance(p);
@@ -150,6 +154,7 @@ static void parse_if(Parser *p, AstStmt *s) {
   s->as.branch.n = arms.n;
 }
 
+/* A fault here is no reason to stop reading: the statement itself is complete. */
 static void parse_jump(Parser *p, AstStmt *s) {
   const char *word = s->kind == STMT_BREAK ? "break" : "continue";
   Span span = parse_span(p);
@@ -237,6 +242,7 @@ static const struct AssignOp {
 #include "ast.def"
 };
 
+/* Places are names, elements and slices, without parentheses around them. */
 static void check_target(Parser *p, const AstExpr *e) {
   if ((e->kind == EXPR_NAME || e->kind == EXPR_INDEX) && !e->paren)
     return;
@@ -264,6 +270,7 @@ static void parse_assign(Parser *p, AstStmt *s, AstExpr *left) {
   s->as.assign.value = p->failed ? parse_error_expr(p) : parse_expr_list(p);
 }
 
+/* A value that nothing uses is nearly always a slip: `==` for `=`, a call without its ( ). */
 static void check_alone(Parser *p, const AstExpr *e) {
   bool runs = e->kind == EXPR_CALL || e->kind == EXPR_BENCH || e->kind == EXPR_CHECK;
   if (runs || (p->in->prompt && p->blocks == 0) || !parse_at_end(p))
@@ -282,6 +289,7 @@ static void check_alone(Parser *p, const AstExpr *e) {
     parse_hint(p, d, "bind it with `let x = …`, or show it with print(…)");
 }
 
+/* An assignment is told from an expression only by what follows the first one. */
 static void parse_simple(Parser *p, AstStmt *s) {
   AstExpr *e = parse_expr_list(p);
   if (!p->failed && assign_ops[parse_kind(p)].any) {

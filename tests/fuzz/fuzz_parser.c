@@ -39,6 +39,8 @@ static void check_format(Arena *a, const AstFile *file) {
   Str tree = str_new(a), once = str_new(a), again = str_new(a), twice = str_new(a);
   AstFile *reread;
   ast_print(file, &tree);
+  bool broken = strstr(str_text(&tree), "<error>") && !strstr(file->file->text, "<error>");
+  require(!broken, "PARSE_OK with a node that could not be read");
   fmt_format(a, file, &once);
   bool ok = parse(a, str_text(&once), once.n, false, &reread) == PARSE_OK;
   require(ok, "the formatted text does not parse");

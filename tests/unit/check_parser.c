@@ -328,6 +328,34 @@ START_TEST(one_mistake_is_one_error) {
 }
 END_TEST
 
+/* The example of a page: a line of its own, up to the comment that says what it is. */
+static void check_example(DiagCode code, const char *line, size_t n, bool right) {
+  AstFile *file;
+  ParseStatus status = parse_n(line, n, false, &file);
+  ck_assert_msg((status == PARSE_OK) == right, "%s: %.*s", diag_name(code), (int)n, line);
+  ck_assert_msg(right || sink.v[0]->code == code, "%s: %.*s gives %s", diag_name(code), (int)n,
+                line, diag_name(sink.v[0]->code));
+}
+
+START_TEST(pages_are_right_about_right_and_wrong) {
+  size_t examples = 0;
+  for (DiagCode code = 0; code < DIAG_COUNT; code++) {
+    if (strncmp(diag_name(code), "E00", 3) != 0)
+      continue;
+    for (const char *s = diag_page(code); *s; s += strcspn(s, "\n"), s += *s == '\n') {
+      size_t n = strcspn(s, "\n");
+      bool right = n > 7 && strncmp(s + n - 7, "# right", 7) == 0;
+      bool wrong = n > 7 && strncmp(s + n - 7, "# wrong", 7) == 0;
+      if (!right && !wrong)
+        continue;
+      check_example(code, s, n, right);
+      examples++;
+    }
+  }
+  ck_assert_uint_ge(examples, 25);
+}
+END_TEST
+
 /* ---- the formatter ---- */
 
 static const char *format(const AstFile *file) {
@@ -376,6 +404,7 @@ START_TEST(comments_stay) {
   expect_format("f(a, # one\n  # two\n  b # three\n  # four\n)",
                 "f(\n  a,  # one\n  # two\n  b  # three\n  # four\n)\n");
   expect_format("let x = a + # why\n  b", "# why\nlet x = a + b\n");
+  expect_format("f() # a\ngh() # b\n\ni() # c\n", "f()   # a\ngh()  # b\n\ni()  # c\n");
   expect_format("if a { # b\n# c\n}", "if a {  # b\n  # c\n}\n");
   expect_format("## d\nlet x = # e\n  1", "# e\n## d\nlet x = 1\n");
   expect_format("if a { }\n# b\nelse { f() }", "if a { } else {\n  # b\n  f()\n}\n");
@@ -479,6 +508,7 @@ int main(void) {
                                 long_flat_texts_are_fine,
                                 at_most_twenty_errors_are_kept,
                                 one_mistake_is_one_error,
+                                pages_are_right_about_right_and_wrong,
                                 layout_is_canonical,
                                 long_lines_break_outside_in,
                                 comments_stay,
