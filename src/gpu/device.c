@@ -234,40 +234,47 @@ Status gpu_wait(Gpu *g, CUevent e, CUstream s) {
 Status gpu_stop(Gpu *g, bool stop) {
   if (!gpu_alive(g))
     return ST_DEVICE;
-  GPU_TRY(g, g->d->fill32(g->stop_word, stop, 1, g->stopper), NULL);
+  const uint32_t *word = stop ? &g->words->stop : &g->words->run;
+  GPU_TRY(g, g->d->upload(g->stop_word, word, sizeof *word, g->stopper), NULL);
   GPU_TRY(g, g->d->stream_sync(g->stopper), NULL);
+  g->stopping = stop;
   return ST_OK;
 }
 
-/* Asks kernels to leave, and gives them 2 seconds. */
+/* Asks kernels to leave, and gives them 2 seconds; those that take longer find the word still set.
+ */
 static Status stop_work(Gpu *g, CUstream s) {
   double start = gpu_now_ms();
   CUresult r = CUDA_ERROR_NOT_READY;
   Status st = gpu_stop(g, true);
-  while (st == ST_OK && gpu_now_ms() - start < 2000) {
+  while (st == ST_OK && r == CUDA_ERROR_NOT_READY && gpu_now_ms() - start < 2000) {
     r = g->d->stream_query(s);
-    if (r != CUDA_ERROR_NOT_READY)
-      break;
-    pause_us(200);
+    if (r == CUDA_ERROR_NOT_READY)
+      pause_us(200);
   }
-  if (st == ST_OK && r != CUDA_ERROR_NOT_READY)
+  if (st == ST_OK && r == CUDA_ERROR_NOT_READY)
+    return gpu_refuse(g, ST_INTERRUPTED, "interrupted; the kernel still runs: it does not stop");
+  if (st == ST_OK)
     st = gpu_result(g, r, "waiting for the device", NULL);
   if (st == ST_OK)
     st = gpu_stop(g, false);
-  if (st != ST_OK)
-    return st;
-  return gpu_refuse(g, ST_INTERRUPTED, "interrupted%s",
-                    r == CUDA_ERROR_NOT_READY ? "; the kernel still runs: it does not stop" : "");
+  return st == ST_OK ? gpu_refuse(g, ST_INTERRUPTED, "interrupted") : st;
 }
 
 Status gpu_sync(Gpu *g, GpuStream *stream) {
   CUstream s = gpu_cu_stream(g, stream);
+  Status st;
   if (!gpu_alive(g))
     return ST_DEVICE;
-  if (!g->rt->cfg.interrupted)
-    return gpu_result(g, g->d->stream_sync(s), "waiting for the device", NULL);
-  Status st = gpu_wait(g, NULL, s);
-  return st == ST_INTERRUPTED ? stop_work(g, s) : st;
+  if (g->rt->cfg.interrupted)
+    st = gpu_wait(g, NULL, s);
+  else
+    st = gpu_result(g, g->d->stream_sync(s), "waiting for the device", NULL);
+  if (st == ST_INTERRUPTED)
+    return stop_work(g, s);
+  if (st == ST_OK && g->stopping) /* what an earlier interrupt left behind has ended */
+    st = gpu_stop(g, false);
+  return st;
 }
 
 GpuPtr gpu_stop_word(const Gpu *g) {
@@ -278,10 +285,10 @@ GpuPtr gpu_fault_slot(const Gpu *g) {
 }
 
 bool gpu_fault_take(Gpu *g, GpuFault *out) {
-  if (!g->fault || *(volatile uint32_t *)&g->fault->claimed == 0)
+  if (!g->words || *(volatile uint32_t *)&g->words->fault.claimed == 0)
     return false;
-  *out = *g->fault;
-  memset(g->fault, 0, sizeof *g->fault);
+  *out = g->words->fault;
+  memset(&g->words->fault, 0, sizeof g->words->fault);
   return true;
 }
 
@@ -335,9 +342,10 @@ static Status open_words(Gpu *g) {
   void *host = NULL;
   GPU_TRY(g, g->d->mem_alloc(&g->stop_word, 256), NULL);
   GPU_TRY(g, g->d->fill32(g->stop_word, 0, 64, g->main), NULL);
-  GPU_TRY(g, g->d->host_alloc(&host, sizeof *g->fault, CU_MEMHOSTALLOC_DEVICEMAP), NULL);
-  memset(host, 0, sizeof *g->fault);
-  g->fault = host;
+  GPU_TRY(g, g->d->host_alloc(&host, sizeof *g->words, CU_MEMHOSTALLOC_DEVICEMAP), NULL);
+  memset(host, 0, sizeof *g->words);
+  g->words = host;
+  g->words->stop = 1;
   GPU_TRY(g, g->d->host_address(&g->fault_device, host, 0), NULL);
   return ST_OK;
 }
@@ -419,8 +427,8 @@ static void close_driver_side(Gpu *g) {
     if (g->staging[i].p)
       (void)d->host_free(g->staging[i].p);
   }
-  if (g->fault)
-    (void)d->host_free(g->fault);
+  if (g->words)
+    (void)d->host_free(g->words);
   if (g->stop_word)
     (void)d->mem_free(g->stop_word);
   if (g->main)

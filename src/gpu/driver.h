@@ -54,6 +54,14 @@ typedef struct Staging { /* pinned host memory that copies go through */
   bool busy;
 } Staging;
 
+/* What host and device share. The stop word itself is device memory, written by copying one of
+ * these by the copy engine: a fill would be a kernel, and find no room beside one that does not
+ * end. */
+typedef struct GpuWords {
+  GpuFault fault;
+  uint32_t run, stop; /* 0 and 1 */
+} GpuWords;
+
 struct Gpu {
   GpuRt *rt;
   const Driver *d;
@@ -63,8 +71,9 @@ struct Gpu {
   CUstream main, stopper;
   CUmemoryPool pool; /* NULL: plain allocation */
   CUdeviceptr stop_word;
-  GpuFault *fault; /* host side of the fault slot */
+  GpuWords *words; /* pinned memory of the host, mapped */
   CUdeviceptr fault_device;
+  bool stopping; /* the stop word is set, and work that should see it still runs */
   Staging staging[2];
   GpuModule *modules;
   GpuKernel *spin; /* timing.c; NULL until wanted */

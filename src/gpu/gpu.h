@@ -237,7 +237,8 @@ Status gpu_event_wait(Gpu *g, GpuEvent *e, GpuStream *s); /* makes the stream wa
 Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms);
 
 /* Waits for all work on the main stream (s NULL) or on s. Polls GpuConfig.interrupted: then sets
- * the stop word, gives kernels 2 seconds to leave, clears it and returns ST_INTERRUPTED. */
+ * the stop word, gives kernels 2 seconds to leave and returns ST_INTERRUPTED; the word is cleared
+ * as soon as they have left. */
 Status gpu_sync(Gpu *g, GpuStream *s);
 
 /* A word in device memory, 0 while kernels may run. Kernels poll it in loops no range bounds. */

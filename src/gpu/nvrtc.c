@@ -108,7 +108,8 @@ static GpuKey key_of(const GpuRt *rt, const GpuCompile *job, const Options *o) {
   return gpu_hash_end(&h);
 }
 
-/* ---- what is stored: three lengths, then cubin, PTX, log ------------------------------------ */
+/* ---- what is stored: three lengths (in 64 bytes, so that the cubin is aligned), cubin, PTX, log
+ */
 
 /* What one compilation gives. */
 typedef struct Parts {
@@ -117,7 +118,7 @@ typedef struct Parts {
 } Parts;
 
 static void *pack(const Parts *p, Arena *a, size_t *n) {
-  uint64_t head[3] = {p->cubin_n, p->ptx_n, p->log_n};
+  uint64_t head[8] = {p->cubin_n, p->ptx_n, p->log_n};
   *n = sizeof head + (size_t)(p->cubin_n + p->ptx_n + p->log_n);
   char *out = arena_alloc(a, *n), *at = out + sizeof head;
   memcpy(out, head, sizeof head);
@@ -131,7 +132,7 @@ static void *pack(const Parts *p, Arena *a, size_t *n) {
 
 /* The lengths are checked against what is there, though the digest already vouches for them. */
 static bool unpack(const void *data, size_t n, Arena *a, Parts *out) {
-  uint64_t head[3];
+  uint64_t head[8];
   const char *at = (const char *)data + sizeof head;
   if (n < sizeof head)
     return false;

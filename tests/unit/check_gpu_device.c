@@ -273,6 +273,7 @@ END_TEST
 
 /* ---- stopping, faults ------------------------------------------------------------------------ */
 
+/* It fills the whole card, so nothing that needs a multiprocessor could overtake it. */
 START_TEST(an_endless_kernel_is_stopped) {
   Fixture f;
   setup(&f);
@@ -284,7 +285,7 @@ START_TEST(an_endless_kernel_is_stopped) {
   int zero = 0;
   GpuPtr stop = gpu_stop_word(f.g), n = device_copy(&f, &zero, sizeof zero);
   void *args[] = {&stop, &n};
-  GpuLaunch l = {.kernel = k, .grid = {1, 1, 1}, .block = {1}, .args = args};
+  GpuLaunch l = {.kernel = k, .grid = {4000, 1, 1}, .block = {256}, .args = args};
   ok(&f, gpu_launch(f.g, &l));
   f.interrupt_at = 20;
   ck_assert_int_eq(gpu_sync(f.g, NULL), ST_INTERRUPTED);
