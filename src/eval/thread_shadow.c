@@ -329,13 +329,14 @@ EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bo
   const DevBlock *d = dev_block(a);
   if (d->counting)
     eval_count_banks(a, offset, bytes);
-  for (int i = 0; i < EVAL_WARP; i++) {
+  for (int i = 0; i < EVAL_WARP; i++)
+    if (eval_lane_on(a, i) && eval_shared_place(a, offset[i], bytes, bytes) != EVAL_OK)
+      return EVAL_FAULTED;
+  for (int i = 0; d->check && i < EVAL_WARP; i++) {
     if (!eval_lane_on(a, i))
       continue;
-    EvalResult r = eval_shared_place(a, offset[i], bytes, bytes);
-    if (r == EVAL_OK && d->check)
-      r = write ? eval_shadow_write(a, i, offset[i], bytes)
-                : eval_shadow_read(a, i, offset[i], bytes);
+    EvalResult r = write ? eval_shadow_write(a, i, offset[i], bytes)
+                         : eval_shadow_read(a, i, offset[i], bytes);
     if (r != EVAL_OK)
       return r;
   }
