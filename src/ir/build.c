@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+/* Variables first: shapes refer to them. */
 static void extents(Build *b) {
   const SemaTree *t = b->tree;
   for (size_t i = 0; i < t->nextents; i++)
@@ -18,11 +19,14 @@ static void extents(Build *b) {
     t->sms->ir = ir_sms(b->k);
 }
 
+/* Scalars before tensors, whose extents may use them. */
 static void scalar_param(Build *b, size_t i) {
   TVar *v = b->tree->var[i];
   v->ir = ir_var(b->k, IRV_PARAM, v->name, v->type);
 }
 
+/* Every axis asks for its stride: any view may be passed; passes use that it is contiguous where
+ * it is. */
 static void tensor_param(Build *b, size_t i) {
   const SemaParam *p = &b->tree->kernel->params[i];
   TBuf *t = b->tree->buf[i];
@@ -40,6 +44,7 @@ static void tensor_param(Build *b, size_t i) {
   t->ir = buf;
 }
 
+/* The order of the signature is the order of the launch. */
 static void params(Build *b) {
   const SemaKernel *k = b->tree->kernel;
   size_t n = k->ninputs + k->noutputs;
@@ -58,6 +63,7 @@ static void params(Build *b) {
   }
 }
 
+/* Block indices exist only once all extents of the grid are built. */
 static void grid(Build *b) {
   const SemaTree *t = b->tree;
   b->out = &b->k->pre;
@@ -74,6 +80,7 @@ static void grid(Build *b) {
   b->pre = false;
 }
 
+/* What the author said; all else is left to the compiler (0). */
 static void options(Build *b) {
   const SemaTree *t = b->tree;
   const AstKernel *ast = t->kernel->ast;
@@ -89,6 +96,8 @@ static void options(Build *b) {
   b->k->unchecked = ast->unchecked;
 }
 
+/* A tree that verifies is a promise of the checker: an error of ir_verify here is a bug of ours.
+ */
 IrKernel *ir_build(Arena *a, Names *names, const SemaTree *tree, DiagSink *sink) {
   size_t errors = sink->errors;
   Build b = {.k = ir_kernel_new(a, names, tree->kernel->ast->name.text, IR_TILE),

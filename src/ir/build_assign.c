@@ -10,6 +10,7 @@
 
 /* ---------------------------------------------------------------- who reads what */
 
+/* Expressions are hash-consed: equal ones are equal pointers. */
 static bool same_region(const IrRegion *a, const IrRegion *b) {
   if (a->buf != b->buf || a->trans != b->trans)
     return false;
@@ -22,6 +23,7 @@ static bool same_region(const IrRegion *a, const IrRegion *b) {
   return true;
 }
 
+/* Rank and extents, whatever the dtype. */
 bool build_same_shape(const SemaType *x, const SemaType *y) {
   return x->rank == y->rank &&
          memcmp(x->extent, y->extent, sizeof *x->extent * (size_t)x->rank) == 0;
@@ -35,6 +37,7 @@ typedef struct Reads {
 static bool expr_touches(const TExpr *e, const IrBuffer *buf);
 
 static bool stmts_touch(const TStmts *s, const IrBuffer *buf);
+/* Statements of an inlined body; what is not listed counts as touching. */
 static bool stmt_touches(const TStmt *s, const IrBuffer *buf) {
   switch (s->kind) {
   case TS_LET:
@@ -57,6 +60,7 @@ static bool stmt_touches(const TStmt *s, const IrBuffer *buf) {
   }
 }
 
+/* Any of them. */
 static bool stmts_touch(const TStmts *s, const IrBuffer *buf) {
   for (size_t i = 0; i < s->n; i++)
     if (stmt_touches(s->v[i], buf))
@@ -64,6 +68,7 @@ static bool stmts_touch(const TStmts *s, const IrBuffer *buf) {
   return false;
 }
 
+/* Whether evaluating it reads the buffer at all. */
 static bool expr_touches(const TExpr *e, const IrBuffer *buf) {
   if ((e->kind == TE_REGION || e->kind == TE_ELEM) && build_buf(e->as.region.buf) == buf)
     return true;
@@ -76,6 +81,7 @@ static bool expr_touches(const TExpr *e, const IrBuffer *buf) {
   return false;
 }
 
+/* The same region read point by point is read before it is written: that is safe. */
 static bool region_elsewhere(const TExpr *e, const Reads *r, bool straight) {
   if (build_buf(e->as.region.buf) != r->dst->buf)
     return false;
@@ -108,6 +114,7 @@ static bool reads_elsewhere(const TExpr *e, const Reads *r, bool straight) {
 
 /* ---------------------------------------------------------------- maps */
 
+/* The region's own axes, dropped ones gone, after `.T`. */
 static SemaType shape_of(const IrRegion *r) {
   SemaType t = {.kind = TY_TILE, .dtype = r->buf->dtype, .rank = ir_region_rank(r)};
   for (int i = 0; i < t.rank; i++)
@@ -135,6 +142,7 @@ static IrAccess region_point(Build *b, const IrRegion *r, IrExpr *const *index) 
   return a;
 }
 
+/* Ranges of constant extents are known. */
 static IrVar *axis_var(Build *b, int i, int64_t extent) {
   static const char *const names[] = {"i0", "i1", "i2", "i3"};
   IrVar *v = ir_var(b->k, IRV_INDEX, names[i], DT_I64);
@@ -174,6 +182,7 @@ static IrExpr *value_at(Build *b, const TExpr *e, const SemaType *t, IrExpr *con
   return build_at(b, e, own);
 }
 
+/* The value converts to the buffer's dtype as it is stored. */
 static void store_point(Build *b, const IrRegion *dst, const TExpr *e, const SemaType *t,
                         IrExpr *const *index) {
   IrExpr *v = ir_cast(b->k, value_at(b, e, t, index), dst->buf->dtype);
@@ -183,6 +192,7 @@ static void store_point(Build *b, const IrRegion *dst, const TExpr *e, const Sem
   s->as.access.value = v;
 }
 
+/* The loads of one MAP are its own: nothing is reused across statements. */
 static void map_into(Build *b, const IrRegion *dst, const TExpr *e) {
   SemaType t = shape_of(dst);
   IrExpr *index[SEMA_MAX_RANK];
@@ -216,12 +226,15 @@ static void loops_into(Build *b, const IrRegion *dst, const TExpr *e) {
   b->out = out;
 }
 
+/* Whole regions of one shape; the dtype converts. */
 static void copy_into(Build *b, const IrRegion *dst, const IrRegion *src) {
   IrStmt *s = build_add(b, IRK_COPY);
   s->as.copy.dst = *dst;
   s->as.copy.src = *src;
 }
 
+/* Everything inside that is no elementwise operation is computed first; then one MAP, into the
+ * place itself unless that would change what other points still read. */
 static void elementwise(Build *b, const IrRegion *dst, TExpr *e) {
   if (b->parallel) {
     loops_into(b, dst, e);
@@ -241,6 +254,7 @@ static void elementwise(Build *b, const IrRegion *dst, TExpr *e) {
 
 /* ---------------------------------------------------------------- operations with a place */
 
+/* Into a region, or to a scalar (dst NULL). */
 static IrExpr *reduce_to(Build *b, TExpr *e, const IrRegion *dst) {
   IrRegion src = build_operand(b, e->arg[0], dst ? dst->buf : NULL);
   IrStmt *s = build_add(b, IRK_REDUCE);
@@ -255,10 +269,12 @@ static IrExpr *reduce_to(Build *b, TExpr *e, const IrRegion *dst) {
   return ir_ref(b->k, s->as.reduce.scalar);
 }
 
+/* A reduction of a whole tile is the block's: computed once, the same for all threads. */
 IrExpr *build_reduce_scalar(Build *b, TExpr *e) {
   return reduce_to(b, e, NULL);
 }
 
+/* Never in place: the source would be overwritten while it is read. */
 static void scan_to(Build *b, TExpr *e, const IrRegion *dst) {
   IrRegion src = build_operand(b, e->arg[0], dst->buf);
   IrStmt *s = build_add(b, IRK_SCAN);
@@ -270,6 +286,7 @@ static void scan_to(Build *b, TExpr *e, const IrRegion *dst) {
                         .exclusive = e->as.fold.exclusive};
 }
 
+/* From zero; sums go through TS_DOT. */
 static void dot_to(Build *b, TExpr *e, const IrRegion *dst) {
   IrRegion x = build_operand(b, e->arg[0], dst->buf), y = build_operand(b, e->arg[1], dst->buf);
   IrStmt *s = build_add(b, IRK_DOT);
@@ -296,10 +313,12 @@ static bool fits(const TExpr *e, const IrRegion *dst) {
          build_same_shape(&e->type, &t);
 }
 
+/* `x = y` of tiles: a copy says more to the passes than a MAP. */
 static bool plain_region(const TExpr *e, const IrRegion *dst) {
   return e->kind == TE_REGION && fits(e, dst) && build_buf(e->as.region.buf) != dst->buf;
 }
 
+/* Operations that write a place take it directly, without a temporary between. */
 void build_assign(Build *b, const IrRegion *dst, TExpr *e) {
   bool fit = fits(e, dst) && !b->parallel;
   if (e->kind == TE_SEQ) {

@@ -9,17 +9,21 @@
 
 #include <string.h>
 
+/* What the builder made of a tile or tensor. */
 IrBuffer *build_buf(const TBuf *t) {
   return t->ir;
 }
+/* What the builder made of a scalar. */
 IrVar *build_var(const TVar *v) {
   return v->ir;
 }
 
+/* At the end of the block at hand, with the statement's place in the program. */
 IrStmt *build_add(Build *b, IrKind kind) {
   return ir_add(b->k, b->out, kind, b->span);
 }
 
+/* Names a value; of IRV_MUT it declares the variable. */
 IrVar *build_let(Build *b, IrVarKind kind, const char *name, IrExpr *value) {
   IrVar *v = ir_var(b->k, kind, name, value->type);
   IrStmt *s = build_add(b, IRK_LET);
@@ -30,6 +34,7 @@ IrVar *build_let(Build *b, IrVarKind kind, const char *name, IrExpr *value) {
 
 /* ---------------------------------------------------------------- elements */
 
+/* The same element. */
 static bool same_access(const IrAccess *a, const IrAccess *b) {
   if (a->buf != b->buf)
     return false;
@@ -39,6 +44,8 @@ static bool same_access(const IrAccess *a, const IrAccess *b) {
   return true;
 }
 
+/* In the body of a whole-tile MAP an element is loaded once, for nothing is stored before the
+ * end. Elsewhere each load stands where it was written: an element may change between two. */
 IrExpr *build_load(Build *b, const IrAccess *at) {
   bool keep = b->map && b->out == b->map;
   for (size_t i = 0; keep && i < b->loaded.n; i++)
@@ -56,6 +63,7 @@ IrExpr *build_load(Build *b, const IrAccess *at) {
   return ir_ref(b->k, v);
 }
 
+/* A prepared index was computed before the MAP, once. */
 static IrExpr *index_of(Build *b, const TExpr *e) {
   const Ready *r = e->ir;
   return r && r->scalar ? r->scalar : build_scalar(b, e);
@@ -68,6 +76,7 @@ IrAccess build_access(Build *b, const TRegion *r) {
   return a;
 }
 
+/* A checked access, unless the kernel says @unchecked. */
 static IrExpr *element(Build *b, const TExpr *e) {
   IrAccess a = build_access(b, &e->as.region);
   return build_load(b, &a);
@@ -83,6 +92,7 @@ static IrExpr *value_element(Build *b, const TExpr *e) {
   return build_at(b, e->arg[0], index);
 }
 
+/* Index, expected value and value are evaluated before the one statement. */
 static IrExpr *atomic(Build *b, const TExpr *e, bool wants_old) {
   IrExpr *zero = NULL;
   IrAccess at = build_access(b, &e->as.atomic.at);
@@ -106,6 +116,7 @@ typedef struct Side { /* one side of a lazy operation, with what it needs before
   IrExpr *value;
 } Side;
 
+/* Builds one side apart, to see whether it needs statements. */
 static Side side(Build *b, const TExpr *e) {
   Side s = {.value = NULL};
   IrBlock *out = b->out;
@@ -115,10 +126,12 @@ static Side side(Build *b, const TExpr *e) {
   return s;
 }
 
+/* Computing what would not have been asked for is allowed where nobody can tell. */
 static bool eager(const Build *b, const Side *s) {
   return s->block.n == 0 && (b->pre || !s->value->may_fault);
 }
 
+/* At the end of one side. */
 static void set_in(Build *b, IrBlock *block, IrVar *v, IrExpr *value) {
   IrBlock *out = b->out;
   b->out = block;
@@ -128,6 +141,7 @@ static void set_in(Build *b, IrBlock *block, IrVar *v, IrExpr *value) {
   b->out = out;
 }
 
+/* The variable holds the left side; the right one is computed only where it decides. */
 static IrExpr *lazy(Build *b, const TExpr *e) {
   bool is_or = e->kind == TE_OR;
   IrExpr *x = build_scalar(b, e->arg[0]);
@@ -144,6 +158,7 @@ static IrExpr *lazy(Build *b, const TExpr *e) {
   return ir_ref(b->k, fixed);
 }
 
+/* The variable starts at 0, which is never read. */
 static IrExpr *choose(Build *b, const TExpr *e) {
   IrExpr *cond = build_scalar(b, e->arg[1]);
   Side x = side(b, e->arg[0]), y = side(b, e->arg[2]);
@@ -164,6 +179,7 @@ static IrExpr *choose(Build *b, const TExpr *e) {
 
 /* ---------------------------------------------------------------- the rest */
 
+/* Casts go their own way: the type is the node's. */
 static IrExpr *operation(Build *b, const TExpr *e) {
   IrExpr *arg[4];
   for (int i = 0; i < e->nargs; i++)
@@ -180,6 +196,7 @@ void build_inlined(Build *b, const TStmts *body) {
   b->span = span;
 }
 
+/* Arguments, body, value, in this order. */
 static IrExpr *inlined(Build *b, const TExpr *e) {
   for (int i = 0; i < e->nargs; i++) {
     TVar *p = e->as.inlined.params[i];
@@ -189,11 +206,13 @@ static IrExpr *inlined(Build *b, const TExpr *e) {
   return build_scalar(b, e->as.inlined.value);
 }
 
+/* An int from 2^63 on, which only printing can reach, stays unsigned. */
 static IrExpr *constant(Build *b, const TExpr *e) {
   Scalar v = e->as.value;
   return ir_const(b->k, v.type == DT_U64 ? v : scalar_convert(v, e->type.dtype));
 }
 
+/* One case a kind of the typed tree. */
 IrExpr *build_scalar(Build *b, const TExpr *e) {
   switch (e->kind) {
   case TE_CONST:

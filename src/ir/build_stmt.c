@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* The statements of a nested block. */
 static void block(Build *b, const TStmts *s, IrBlock *into) {
   IrBlock *out = b->out;
   b->out = into;
@@ -16,12 +17,14 @@ static void block(Build *b, const TStmts *s, IrBlock *into) {
 
 /* ---------------------------------------------------------------- names */
 
+/* Initial value first: the name is not visible in it. */
 static void let(Build *b, const TStmt *s) {
   TVar *v = s->as.let.var;
   IrExpr *value = build_scalar(b, s->as.let.value);
   v->ir = build_let(b, v->kind == TV_VAR ? IRV_MUT : IRV_LET, v->name, value);
 }
 
+/* The new value may use the old one. */
 static void set(Build *b, const TStmt *s) {
   IrExpr *value = build_scalar(b, s->as.let.value);
   IrStmt *t = build_add(b, IRK_SET);
@@ -36,6 +39,7 @@ static void evaluate(Build *b, const TStmt *s) {
     build_let(b, IRV_LET, "unused", value);
 }
 
+/* The map's indices are variables of the layout alone. */
 static IrLayout *layout(Build *b, const TBuf *t) {
   static const IrLayoutKind kinds[] = {[TL_NONE] = IRL_ROWS,
                                        [TL_SWIZZLE] = IRL_SWIZZLE,
@@ -57,6 +61,7 @@ static IrLayout *layout(Build *b, const TBuf *t) {
   return l;
 }
 
+/* A tile in a loop is new in each iteration: its ALLOC stands there. */
 static void alloc(Build *b, const TStmt *s) {
   static const IrSpace spaces[] = {[TB_GLOBAL] = IRS_GLOBAL,
                                    [TB_SHARED] = IRS_SHARED,
@@ -71,11 +76,13 @@ static void alloc(Build *b, const TStmt *s) {
 
 /* ---------------------------------------------------------------- writes */
 
+/* The place is found before the value. */
 static void assign(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.assign.dst);
   build_assign(b, &dst, s->as.assign.value);
 }
 
+/* Index, then value, then the store. */
 static void store(Build *b, const TStmt *s) {
   IrAccess at = build_access(b, &s->as.assign.dst);
   IrExpr *value = build_scalar(b, s->as.assign.value);
@@ -84,6 +91,7 @@ static void store(Build *b, const TStmt *s) {
   t->as.access.value = value;
 }
 
+/* For copies within one buffer that may overlap. */
 static IrRegion through_temporary(Build *b, const IrRegion *src) {
   int64_t extent[SEMA_MAX_RANK];
   int rank = ir_region_rank(src);
@@ -97,6 +105,7 @@ static IrRegion through_temporary(Build *b, const IrRegion *src) {
   return r;
 }
 
+/* A computed source goes to a tile as an assignment, to a tensor through a temporary. */
 static void copy(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.copy.dst), src;
   IrExpr *pad = s->as.copy.pad ? build_scalar(b, s->as.copy.pad) : NULL;
@@ -116,6 +125,7 @@ static void copy(Build *b, const TStmt *s) {
   t->as.copy.pad = pad;
 }
 
+/* Operands that read the accumulator's buffer are kept apart first. */
 static void dot(Build *b, const TStmt *s) {
   static const IrPolicy policies[] = {[TP_AUTO] = IRG_AUTO,
                                       [TP_ROWS] = IRG_ROWS,
@@ -133,6 +143,7 @@ static void dot(Build *b, const TStmt *s) {
                       .tf32 = s->as.dot.tf32};
 }
 
+/* The old value is not wanted, so no variable is made for it. */
 static void atomic_element(Build *b, const TStmt *s) {
   const TExpr *e = s->as.let.value;
   IrAccess at = build_access(b, &e->as.atomic.at);
@@ -145,6 +156,7 @@ static void atomic_element(Build *b, const TStmt *s) {
   t->as.atomic.expected = expected;
 }
 
+/* A computed source is made first. */
 static void atomic_tile(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.copy.dst);
   IrRegion src = build_operand(b, s->as.copy.value, dst.buf);
@@ -157,6 +169,7 @@ static void atomic_tile(Build *b, const TStmt *s) {
 
 /* ---------------------------------------------------------------- control */
 
+/* With what the checker knows of its range. */
 static IrVar *index_var(Build *b, TVar *v) {
   IrVar *x = ir_var(b->k, IRV_INDEX, v->name, v->type);
   x->lo = v->lo;
@@ -165,6 +178,7 @@ static IrVar *index_var(Build *b, TVar *v) {
   return x;
 }
 
+/* Extents are evaluated once, before. */
 static void parallel(Build *b, const TStmt *s) {
   IrExpr *extent[4];
   for (int i = 0; i < s->as.loop.naxes; i++)
@@ -182,6 +196,7 @@ static void parallel(Build *b, const TStmt *s) {
   b->parallel--;
 }
 
+/* Bounds are evaluated once, before, in the order of writing. */
 static void loop(Build *b, const TStmt *s) {
   static const IrLoop kinds[] = {[TF_RANGE] = IRF_SERIAL,          [TF_UNROLL] = IRF_UNROLL,
                                  [TF_VECTORIZED] = IRF_VECTORIZED, [TF_PIPELINED] = IRF_PIPELINED,
@@ -202,6 +217,7 @@ static void loop(Build *b, const TStmt *s) {
   block(b, &s->as.loop.body, &t->as.loop.body);
 }
 
+/* What the condition needs stands in its block and runs again before each iteration. */
 static void while_(Build *b, const TStmt *s) {
   IrStmt *t = build_add(b, IRK_WHILE);
   IrBlock *out = b->out;
@@ -211,6 +227,7 @@ static void while_(Build *b, const TStmt *s) {
   block(b, &s->as.branch.then, &t->as.while_.body);
 }
 
+/* The condition's statements stand before the IF. */
 static void if_(Build *b, const TStmt *s) {
   IrExpr *cond = build_scalar(b, s->as.branch.cond);
   IrStmt *t = build_add(b, IRK_IF);
@@ -221,6 +238,7 @@ static void if_(Build *b, const TStmt *s) {
 
 /* ---------------------------------------------------------------- reports */
 
+/* Words as text, tiles as regions, numbers as values. */
 static void report_part(Build *b, TExpr *e, IrReportPart *p) {
   if (e->kind == TE_STRING)
     p->text = e->as.string.s;
@@ -234,6 +252,7 @@ static void report_part(Build *b, TExpr *e, IrReportPart *p) {
   }
 }
 
+/* Parts are evaluated in order, before the statement. */
 static void report(Build *b, const TStmt *s) {
   int n = s->as.report.nparts;
   IrReportPart *part = ARENA_ARRAY(b->k->arena, IrReportPart, n);
@@ -249,6 +268,7 @@ static void report(Build *b, const TStmt *s) {
 
 /* ---------------------------------------------------------------- all */
 
+/* One case a kind. */
 static void stmt(Build *b, const TStmt *s) {
   switch (s->kind) {
   case TS_LET:
@@ -306,6 +326,7 @@ static void stmt(Build *b, const TStmt *s) {
   }
 }
 
+/* The span goes to every IR statement that comes of it. */
 void build_stmts(Build *b, const TStmts *s) {
   for (size_t i = 0; i < s->n; i++) {
     b->span = s->v[i]->span;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+/* Declared where it is first needed: in a loop it is new in each iteration. */
 IrBuffer *build_tile(Build *b, IrSpace space, const char *name, DType t, int rank,
                      const int64_t *extent) {
   IrExpr *e[SEMA_MAX_RANK];
@@ -22,11 +23,13 @@ IrBuffer *build_tile(Build *b, IrSpace space, const char *name, DType t, int ran
   return buf;
 }
 
+/* Prepared ones were computed once, before the MAP. */
 static IrExpr *origin_of(Build *b, const TExpr *e) {
   const Ready *r = e->ir;
   return r && r->scalar ? r->scalar : build_scalar(b, e);
 }
 
+/* Axes as they are; extents of tensors were settled by the checker. */
 IrRegion build_region(Build *b, const TRegion *r) {
   IrRegion out = {.buf = build_buf(r->buf), .trans = r->trans};
   for (int i = 0; i < r->buf->rank; i++) {
@@ -42,10 +45,12 @@ IrRegion build_region(Build *b, const TRegion *r) {
 
 /* ---------------------------------------------------------------- temporaries */
 
+/* A fragment of the expression's own dtype and shape. */
 static IrBuffer *temporary(Build *b, const SemaType *t) {
   return build_tile(b, IRS_FRAGMENT, "tmp", t->dtype, t->rank, t->extent);
 }
 
+/* The value of any tile expression, in a tile. */
 static IrBuffer *materialize(Build *b, TExpr *e) {
   IrBuffer *buf = temporary(b, &e->type);
   IrRegion r = ir_whole(b->k, buf);
@@ -53,6 +58,7 @@ static IrBuffer *materialize(Build *b, TExpr *e) {
   return buf;
 }
 
+/* `.T` of a computed tile: the tile is made as it is and read the other way round. */
 static bool swaps_last(const TExpr *e) {
   int n = e->type.rank;
   if (e->kind != TE_PERMUTE)
@@ -63,6 +69,7 @@ static bool swaps_last(const TExpr *e) {
   return n >= 2 && e->as.perm[n - 1] == n - 2;
 }
 
+/* Operations take regions: a tile's own where it can be, else that of a temporary. */
 IrRegion build_operand(Build *b, TExpr *e, const IrBuffer *avoid) {
   if (e->kind == TE_REGION && build_buf(e->as.region.buf) != avoid)
     return build_region(b, &e->as.region);
@@ -76,17 +83,21 @@ IrRegion build_operand(Build *b, TExpr *e, const IrBuffer *avoid) {
 
 /* ---------------------------------------------------------------- preparing */
 
+/* Marks a node as computed. */
 static Ready *ready(Build *b, TExpr *e) {
   Ready *r = ARENA_NEW(b->k->arena, Ready);
   e->ir = r;
   return r;
 }
 
+/* Origins are scalars like others: once, before the MAP. */
 static void prepare_axes(Build *b, const TRegion *r, int n) {
   for (int i = 0; i < n; i++)
     build_prepare(b, r->axis[i].origin);
 }
 
+/* Marks left by an earlier statement are taken off: a node may be shared between statements, and
+ * what it reads may have changed. */
 void build_prepare(Build *b, TExpr *e) {
   e->ir = NULL;
   if (e->type.kind == TY_NUM) {
@@ -134,6 +145,7 @@ static bool surely_inside(const TRegion *r) {
   return true;
 }
 
+/* The element of a region's buffer at a point of the region's own axes. */
 static IrAccess tree_point(Build *b, const TRegion *r, IrExpr *const *index) {
   IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked && !surely_inside(r)};
   int kept = 0, rank = 0, at = 0;
@@ -163,6 +175,7 @@ static IrExpr *operand_at(Build *b, const TExpr *e, const SemaType *to, IrExpr *
   return build_at(b, e, own);
 }
 
+/* The new axes' indices are 0 and drop out. */
 static IrExpr *new_axis_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrExpr *own[SEMA_MAX_RANK];
   int n = 0;
@@ -172,6 +185,7 @@ static IrExpr *new_axis_at(Build *b, const TExpr *e, IrExpr *const *index) {
   return build_at(b, e->arg[0], own);
 }
 
+/* Axis i of the view is axis perm[i] of the operand. */
 static IrExpr *permuted_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrExpr *own[SEMA_MAX_RANK];
   for (int i = 0; i < e->type.rank; i++)
@@ -179,6 +193,7 @@ static IrExpr *permuted_at(Build *b, const TExpr *e, IrExpr *const *index) {
   return build_at(b, e->arg[0], own);
 }
 
+/* Origins and steps of a view of a value. */
 static IrExpr *sliced_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrExpr *own[SEMA_MAX_RANK];
   int at = 0;
@@ -207,6 +222,7 @@ static IrExpr *reshaped_at(Build *b, const TExpr *e, IrExpr *const *index) {
   return build_at(b, e->arg[0], own);
 }
 
+/* Operands broadcast on their own. */
 static IrExpr *operation_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrExpr *arg[4];
   for (int i = 0; i < e->nargs; i++)
@@ -216,6 +232,7 @@ static IrExpr *operation_at(Build *b, const TExpr *e, IrExpr *const *index) {
   return ir_expr(b->k, e->as.op, e->type.dtype, arg, e->nargs);
 }
 
+/* Parameters are bound anew at each point. */
 static IrExpr *applied_at(Build *b, const TExpr *e, IrExpr *const *index) {
   for (int i = 0; i < e->nargs; i++) {
     TVar *p = e->as.inlined.params[i];
@@ -225,6 +242,7 @@ static IrExpr *applied_at(Build *b, const TExpr *e, IrExpr *const *index) {
   return build_scalar(b, e->as.inlined.value);
 }
 
+/* Always inside: it has the node's own shape. */
 static IrExpr *temporary_at(Build *b, const IrBuffer *t, IrExpr *const *index) {
   IrAccess a = {.buf = (IrBuffer *)(uintptr_t)t};
   for (int i = 0; i < t->rank; i++)
@@ -232,11 +250,13 @@ static IrExpr *temporary_at(Build *b, const IrBuffer *t, IrExpr *const *index) {
   return build_load(b, &a);
 }
 
+/* Checked where the origin is a run-time value. */
 static IrExpr *region_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrAccess a = tree_point(b, &e->as.region, index);
   return build_load(b, &a);
 }
 
+/* One case a kind; what is not elementwise was prepared. */
 IrExpr *build_at(Build *b, const TExpr *e, IrExpr *const *index) {
   const Ready *r = e->ir;
   if (r && (b->map || !b->parallel))

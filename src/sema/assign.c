@@ -11,6 +11,8 @@
 
 /* ---------------------------------------------------------------- assignment */
 
+/* `var` takes any number that its type can be given. In a parallel loop only variables of the
+ * same iteration are set: one from outside would be written by all of them at once. */
 static void assign_var(Check *c, Sym *s, TExpr *v, Span span) {
   if (s->parallel != c->parallel) {
     Diag *d = diag_add(c->sink, E0107, span,
@@ -32,6 +34,8 @@ static void assign_var(Check *c, Sym *s, TExpr *v, Span span) {
   st->as.let.value = v;
 }
 
+/* A name that stands for a value. For a scalar `let` the hint is the declaration that would do.
+ */
 static void immutable(Check *c, const Sym *s, Span span) {
   Diag *d = diag_add(c->sink, E0103, span, "%s is %s: it does not change", s->name, s->what);
   if (s->span.file)
@@ -50,6 +54,7 @@ static void fix_place(Check *c, TExpr *p) {
   }
 }
 
+/* One element: `C[i, j] = e` of a tensor or tile, converting as every store does. */
 static void assign_element(Check *c, const TExpr *p, TExpr *v, Span span) {
   v = sema_convert(c, v, p->as.region.buf->dtype);
   if (sema_is_error(v))
@@ -66,6 +71,8 @@ static void assign_element(Check *c, const TExpr *p, TExpr *v, Span span) {
   s->as.assign.value = v;
 }
 
+/* A whole tensor or a slice of one on the left: what lies outside must be cut off, and that is
+ * copy's work, so the language has no second way to do it. */
 static void global_target(Check *c, const TExpr *p, Span span) {
   const TBuf *b = p->as.region.buf;
   Diag *d = diag_add(c->sink, E0224, span,
@@ -75,6 +82,8 @@ static void global_target(Check *c, const TExpr *p, Span span) {
   diag_hint(c->sink, d, "copy(tile, %s[…])", b->name);
 }
 
+/* Sorts a place that may be written by its kind: element, region of a tensor, region of a tile.
+ */
 static void assign_place(Check *c, TExpr *p, TExpr *v, Span span) {
   if (p->kind == TE_ELEM)
     assign_element(c, p, v, span);
@@ -84,6 +93,8 @@ static void assign_place(Check *c, TExpr *p, TExpr *v, Span span) {
     sema_assign_region(c, &p->as.region, v, span);
 }
 
+/* The value that goes to the place: of `x op= v` it is `x op v` typed as written out, so that the
+ * two spellings cannot differ. */
 static TExpr *assigned(Check *c, const AstStmt *s, TExpr *old, TExpr *value) {
   AstOp op = s->as.assign.op;
   if (op == AST_NO_OP || sema_is_error(value))
@@ -91,10 +102,13 @@ static TExpr *assigned(Check *c, const AstStmt *s, TExpr *old, TExpr *value) {
   return sema_operate(c, op, old, value, s->as.assign.targets[0], s->as.assign.value, s->span);
 }
 
+/* Names of tiles and tensors are places; other values are not. */
 static bool is_tile_name(const Sym *s) {
   return s->kind == SYM_VALUE && (sema_is_tile(s->value) || s->value->type.kind == TY_GLOBAL);
 }
 
+/* A name is found innermost first; what it stands for decides whether this sets a variable, fills
+ * a tile, or is an error. */
 static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr *value) {
   Sym *sym = sema_sym_find(c, target->as.name);
   if (!sym) {
@@ -117,6 +131,7 @@ static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr
     assign_place(c, p, assigned(c, s, p, value), s->span);
 }
 
+/* One target of `=`; of several, the values were all computed before (sema_check_assign). */
 static void assign_one(Check *c, const AstStmt *s, const AstExpr *target, TExpr *value) {
   if (sema_is_error(value))
     return;
@@ -146,6 +161,8 @@ static void assign_op(Check *c, const AstStmt *s) {
     assign_place(c, p, assigned(c, s, p, v), s->span);
 }
 
+/* `a, b = b, a`: every value is computed and kept aside before the first place is written, as the
+ * language says of tuples. */
 void sema_check_assign(Check *c, const AstStmt *s) {
   size_t n = s->as.assign.ntargets;
   if (n == 1 && s->as.assign.op != AST_NO_OP) {

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* Nothing set, no static extent known. */
 SemaSpec *sema_spec_new(Arena *a, const SemaKernel *k) {
   SemaSpec *s = ARENA_NEW(a, SemaSpec);
   s->statics = ARENA_ARRAY(a, SemaValue, k->nstatics);
@@ -18,6 +19,7 @@ SemaSpec *sema_spec_new(Arena *a, const SemaKernel *k) {
   return s;
 }
 
+/* The arrays are copied, the strings in them are shared: they belong to the session. */
 SemaSpec *sema_spec_copy(Arena *a, const SemaKernel *k, const SemaSpec *from) {
   SemaSpec *s = sema_spec_new(a, k);
   for (size_t i = 0; i < k->nstatics; i++) {
@@ -31,6 +33,7 @@ SemaSpec *sema_spec_copy(Arena *a, const SemaKernel *k, const SemaSpec *from) {
 
 /* ---------------------------------------------------------------- settings */
 
+/* Kinds of compile-time values, in the words of messages. */
 static const char *value_text(SemaValueKind k) {
   static const char *const text[] = {
       [SV_UNSET] = "nil",   [SV_INT] = "an int",      [SV_FLOAT] = "a float",
@@ -38,6 +41,7 @@ static const char *value_text(SemaValueKind k) {
   return text[k];
 }
 
+/* Settings are by name, so a wrong name is the common slip; the hint is the nearest one. */
 static bool no_static(const SemaKernel *k, const char *name, Span span, DiagSink *sink) {
   Diag *d =
       diag_add(sink, E0306, span, "%s has no compile-time parameter %s", k->ast->name.text, name);
@@ -52,6 +56,9 @@ static bool no_static(const SemaKernel *k, const char *name, Span span, DiagSink
   return false;
 }
 
+/* An int stands for a float, as everywhere; otherwise kinds must agree. A parameter with a
+ * written type (`x: f32`) refuses what does not fit it here, at the setting, where the reader
+ * looks. */
 static bool set_number(const SemaStatic *p, SemaValue *v, Span span, DiagSink *sink) {
   if (p->kind == SV_FLOAT && v->kind == SV_INT) {
     v->num = scalar_convert(v->num, DT_F64);
@@ -70,6 +77,7 @@ static bool set_number(const SemaStatic *p, SemaValue *v, Span span, DiagSink *s
   return true;
 }
 
+/* The last setting of a name wins: `k[BM = 64]` may be specialised further. */
 bool sema_set(const SemaKernel *k, SemaSpec *s, const char *name, SemaValue value, Span span,
               DiagSink *sink) {
   for (size_t i = 0; i < k->nstatics; i++) {
@@ -87,12 +95,14 @@ bool sema_set(const SemaKernel *k, SemaSpec *s, const char *name, SemaValue valu
 
 /* ---------------------------------------------------------------- values under a specialisation */
 
+/* What is set, else the default that was computed at the definition. */
 bool sema_value(Arena *a, const SemaKernel *k, const SemaSpec *s, size_t i, SemaValue *out) {
   (void)a;
   *out = s && s->statics[i].kind != SV_UNSET ? s->statics[i] : k->statics[i].value;
   return out->kind != SV_UNSET;
 }
 
+/* A written dtype, or that of the dtype parameter under these settings. */
 DType sema_param_dtype(Arena *a, const SemaKernel *k, const SemaSpec *s, size_t i) {
   const SemaParam *p = &k->params[i];
   SemaValue v;
@@ -112,12 +122,14 @@ typedef struct Bind {
   const char **extent_by; /* static extents: the argument that bound each */
 } Bind;
 
+/* The parameter as its author wrote it: messages show both sides of the contract. */
 static const char *param_text(const Bind *b, const SemaParam *p) {
   Span s = p->decl->type->span;
   return arena_printf(b->a, "%s: %.*s", p->name.text, (int)(s.end - s.begin),
                       s.file->text + s.begin);
 }
 
+/* The argument's type, written as the language writes types. */
 static const char *arg_text(const Bind *b, const SemaArg *x) {
   if (!x->tensor)
     return sema_num_name(x->number);
@@ -129,6 +141,7 @@ static const char *arg_text(const Bind *b, const SemaArg *x) {
   return str_text(&s);
 }
 
+/* A number where a tensor is wanted, or the reverse. */
 static bool wrong_kind(const Bind *b, const SemaParam *p, const SemaArg *x) {
   Diag *d = diag_add(b->sink, E0307, x->span, "%s takes %s; the argument is %s",
                      b->k->ast->name.text, param_text(b, p), arg_text(b, x));
@@ -137,6 +150,8 @@ static bool wrong_kind(const Bind *b, const SemaParam *p, const SemaArg *x) {
   return false;
 }
 
+/* Says why the dtype is expected: written, a default, or made so by an earlier argument. The hint
+ * converts, for the kernel never does it by itself. */
 static bool wrong_dtype(const Bind *b, const SemaParam *p, const SemaArg *x, DType want) {
   const char *by = p->dtype_static >= 0 ? b->s->bound_by[p->dtype_static] : NULL;
   Diag *d =
@@ -153,6 +168,8 @@ static bool wrong_dtype(const Bind *b, const SemaParam *p, const SemaArg *x, DTy
   return false;
 }
 
+/* The first tensor whose type names a dtype parameter binds it; later ones, outputs given by `out
+ * =` included, must agree. Outputs alone bind nothing: the default does. */
 static bool bind_dtype(Bind *b, const SemaParam *p, const SemaArg *x) {
   DType want = p->dtype;
   if (p->dtype_static >= 0) {
@@ -168,6 +185,7 @@ static bool bind_dtype(Bind *b, const SemaParam *p, const SemaArg *x) {
   return want == x->dtype || wrong_dtype(b, p, x, want);
 }
 
+/* A static extent is bound by the first input that names it; others must have the same. */
 static bool bind_extent(Bind *b, const SemaParam *p, const SemaArg *x, int axis) {
   for (size_t i = 0; i < b->k->nextents; i++) {
     if (b->k->extents[i] != p->extent[axis].name)
@@ -187,6 +205,7 @@ static bool bind_extent(Bind *b, const SemaParam *p, const SemaArg *x, int axis)
   return true;
 }
 
+/* Rank first: without it nothing about the axes can be said. */
 static bool bind_tensor(Bind *b, const SemaParam *p, const SemaArg *x) {
   if (!x->tensor)
     return wrong_kind(b, p, x);
@@ -201,6 +220,7 @@ static bool bind_tensor(Bind *b, const SemaParam *p, const SemaArg *x) {
   return ok;
 }
 
+/* The conversion is the session's; here only whether there is one without loss of kind. */
 static bool bind_scalar(Bind *b, const SemaParam *p, const SemaArg *x, DType t) {
   if (x->tensor)
     return wrong_kind(b, p, x);
@@ -217,6 +237,7 @@ static bool bind_scalar(Bind *b, const SemaParam *p, const SemaArg *x, DType t) 
   return true;
 }
 
+/* Arguments that are not given are outputs that the call allocates. */
 static bool bind_one(Bind *b, size_t i) {
   const SemaParam *p = &b->k->params[i];
   const SemaArg *x = &b->args[i];
@@ -228,6 +249,7 @@ static bool bind_one(Bind *b, size_t i) {
   return t == DT_NONE || bind_scalar(b, p, x, t);
 }
 
+/* Tensors go first, so that a scalar of a dtype parameter's type finds it bound. */
 bool sema_bind(Arena *a, const SemaKernel *k, SemaSpec *s, const SemaArg *args, Span call,
                DiagSink *sink) {
   Bind b = {.a = a, .k = k, .s = s, .sink = sink, .args = args};

@@ -8,12 +8,14 @@
 
 #include <string.h>
 
+/* What the function takes, and what this call gives, in one sentence. */
 static TExpr *count_error(Check *c, const AstExpr *call, const char *name, const char *want) {
   diag_add(c->sink, E0110, call->span, "%s takes %s, this call gives %zu", name, want,
            call->as.call.args.n);
   return sema_texpr_error(c, call->span);
 }
 
+/* Finds the parameter of one `name = value`; unknown names get the nearest one as a hint. */
 static bool take_named(Check *c, const AstArg *arg, const char *name, const char *const *params,
                        size_t n, Args *out) {
   for (size_t i = 0; i < n; i++)
@@ -32,6 +34,8 @@ static bool take_named(Check *c, const AstArg *arg, const char *name, const char
   return false;
 }
 
+/* Positional arguments fill the parameters in order, up to `positional` of them; named ones may
+ * fill any. The first `required` parameters must be filled. Nothing is evaluated here. */
 bool sema_take_args(Check *c, const AstExpr *call, const char *name, const char *const *params,
                     size_t required, size_t positional, Args *out) {
   const AstArgs *args = &call->as.call.args;
@@ -68,6 +72,7 @@ static const AstExpr *one_arg(Check *c, const AstExpr *call, const char *name) {
 
 /* ---------------------------------------------------------------- conversions */
 
+/* `f32(x)`: the one conversion that is written, and the only one that may lose a value. */
 static TExpr *conversion(Check *c, const AstExpr *call, DType t) {
   const AstExpr *arg = one_arg(c, call, dtype_name(t));
   if (!arg)
@@ -99,6 +104,7 @@ static TExpr *call_float(Check *c, const AstExpr *e) {
   return untype(c, e, "float", DT_F64);
 }
 
+/* The bits are kept, so both types have the same number of them. */
 static TExpr *bitcast(Check *c, const AstExpr *e) {
   static const char *const params[] = {"dtype", "x", NULL};
   Args args;
@@ -126,6 +132,8 @@ static TExpr *bitcast(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- rows of ops.def */
 
+/* A row of ops.def by its name: its arity and operand types are the row's, so a new row needs
+ * nothing here. */
 static TExpr *apply(Check *c, const AstExpr *e, OpCode op) {
   const AstArgs *args = &e->as.call.args;
   const OpInfo *info = op_info(op);
@@ -151,6 +159,7 @@ static TExpr *apply(Check *c, const AstExpr *e, OpCode op) {
 
 /* ---------------------------------------------------------------- words */
 
+/* The i32 tile 0 … n-1. Its extent becomes part of a type, hence a constant. */
 static TExpr *iota(Check *c, const AstExpr *e) {
   const AstExpr *arg = one_arg(c, e, "iota");
   int64_t n;
@@ -165,6 +174,7 @@ static TExpr *iota(Check *c, const AstExpr *e) {
   return sema_texpr_new(c, TE_IOTA, sema_type_tile(DT_I32, 1, &n), e->span);
 }
 
+/* Two by position: element by element. One: a reduction. The names are NumPy's of both. */
 static TExpr *max_or_min(Check *c, const AstExpr *e, OpCode two, OpCode reduce) {
   if (e->as.call.args.npos == 2 && e->as.call.args.n == 2)
     return apply(c, e, two);
@@ -211,6 +221,7 @@ static TExpr *call_auto(Check *c, const AstExpr *e) {
   return arg ? sema_check_expr(c, arg) : sema_texpr_error(c, e->span);
 }
 
+/* Loop words are plain calls to the parser; alone they mean nothing. */
 static TExpr *only_in_for(Check *c, const AstExpr *e) {
   Diag *d =
       diag_add(c->sink, E0310, e->span, "%s(…) stands only after `in`", e->as.call.fn->as.name);
@@ -218,12 +229,14 @@ static TExpr *only_in_for(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
+/* Words of explicit warp specialisation, which this version refuses by name. */
 static TExpr *not_yet(Check *c, const AstExpr *e) {
   diag_add(c->sink, E0312, e->span, "explicit warp specialisation (%s) is not there yet",
            e->as.call.fn->as.name);
   return sema_texpr_error(c, e->span);
 }
 
+/* The host has it, kernels have not: the count is the author's to say. */
 static TExpr *call_mean(Check *c, const AstExpr *e) {
   Diag *d = diag_add(c->sink, E0101, e->span, "kernels have no mean");
   diag_hint(c->sink, d, "sum(x, axis = k) / n");
@@ -272,6 +285,7 @@ static TExpr *no_function(Check *c, const AstExpr *e, const char *module, const 
   return sema_unknown_name(c, name, e->as.call.fn->span);
 }
 
+/* The last resort of a name: the table's words, dtypes, rows of ops.def, atomics. */
 static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (strcmp(table[i].name, name) == 0)
@@ -288,6 +302,7 @@ static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
   return no_function(c, e, NULL, name);
 }
 
+/* A declared name hides functions: only a dtype parameter can be called, as a conversion. */
 static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
   if (s->kind == SYM_VALUE && s->value->kind == TE_DTYPE)
     return conversion(c, e, s->value->type.dtype);
@@ -297,6 +312,7 @@ static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
   return sema_texpr_error(c, e->span);
 }
 
+/* `f(x)` or `module.f(x)`; nothing else is a function in a kernel. */
 TExpr *sema_check_call(Check *c, const AstExpr *e) {
   const AstExpr *fn = e->as.call.fn;
   if (fn->kind == EXPR_ATTR && fn->as.attr.base->kind == EXPR_NAME &&

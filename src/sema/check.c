@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* The number of blocks is needed before a block runs, so little can stand before `grid`. */
 static void not_before_grid(Check *c, const AstStmt *s) {
   Diag *d = diag_add(c->sink, E0301, s->span, "only `let` stands before `grid`");
   diag_also(c->sink, d, c->kernel->ast->grid->span, NULL);
@@ -46,6 +47,7 @@ static size_t check_head(Check *c) {
   return i + 1;
 }
 
+/* Tiles and statements after the head; without a grid there is one block. */
 static void check_body(Check *c) {
   const AstBlock *b = &c->kernel->ast->body;
   size_t i = check_head(c);
@@ -54,15 +56,11 @@ static void check_body(Check *c) {
     sema_check_stmt(c, b->v[i]);
 }
 
+/* One walk over a kernel under one specialisation. Parameters have a block of their own, so that
+ * the body may hide their names. */
 static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, bool defining,
                               DiagSink *sink) {
-  Check c = {.a = a,
-             .sink = sink,
-             .kernel = k,
-             .spec = s,
-             .scope = k->scope,
-             .defining = defining,
-             .unchecked = k->ast->unchecked};
+  Check c = {.a = a, .sink = sink, .kernel = k, .spec = s, .scope = k->scope, .defining = defining};
   Block params, body;
   TStmts nowhere = {0};
   size_t errors = sink->errors;
@@ -76,6 +74,7 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   return sink->errors == errors ? c.tree : NULL;
 }
 
+/* The check at the definition throws its tree away: each call makes its own. */
 SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
   SemaKernel *k = ARENA_NEW(a, SemaKernel);
   k->ast = ast;
@@ -86,6 +85,7 @@ SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope,
   return k;
 }
 
+/* At a call everything is known, and what is not is an error. */
 SemaTree *sema_check(Arena *a, const SemaKernel *k, const SemaSpec *s, DiagSink *sink) {
   return check_kernel(a, k, s, false, sink);
 }

@@ -8,12 +8,15 @@
 
 #include <string.h>
 
+/* The value of a statement word: using it as a value is an error elsewhere. */
 static TExpr *none(Check *c, Span span) {
   return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);
 }
 
 /* ---------------------------------------------------------------- extents from the other side */
 
+/* `A[i, j]` with a tile of fewer axes than A: leading indices are single, the last ones become
+ * axes with the tile's extents. Of `A.T[i, j]` the extents go to the axes swapped back. */
 static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
   TRegion *r = &g->as.region;
   int lead = r->buf->rank - shape->rank;
@@ -35,6 +38,7 @@ static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
   return true;
 }
 
+/* Says how many axes each side keeps; the usual cause is a single index meant as a slice. */
 static bool wrong_count(Check *c, const TExpr *g, const SemaType *shape, int kept) {
   Diag *d =
       diag_add(c->sink, E0228, g->span, "this region of %s has %d axes, the other side %d: %s",
@@ -44,6 +48,8 @@ static bool wrong_count(Check *c, const TExpr *g, const SemaType *shape, int kep
   return false;
 }
 
+/* Written slices keep their own extents, which must be the tile's; open ones (`:`, or a run-time
+ * stop) take the tile's. */
 static bool slices_take(Check *c, TExpr *g, const SemaType *shape) {
   TRegion *r = &g->as.region;
   SemaType want = *shape;
@@ -72,6 +78,7 @@ static bool slices_take(Check *c, TExpr *g, const SemaType *shape) {
   return true;
 }
 
+/* The extents of one side, given to a region of a global tensor on the other. */
 static bool take_shape(Check *c, TExpr *g, bool origin, const SemaType *shape) {
   return origin ? origin_takes(c, g, shape) : slices_take(c, g, shape);
 }
@@ -86,6 +93,7 @@ static bool has_extents(const TExpr *g, bool origin) {
   return true;
 }
 
+/* From tensor to tensor: one side must say all its extents, and gives them to the other. */
 static bool settle_globals(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origin,
                            Span span) {
   SemaType t = src->type;
@@ -104,6 +112,7 @@ static bool settle_globals(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool
 
 /* ---------------------------------------------------------------- copy */
 
+/* Two tiles: copy moves equal extents, it does not broadcast. */
 static bool same_tiles(Check *c, const TExpr *dst, const TExpr *src, Span span) {
   if (sema_type_same_shape(&dst->type, &src->type))
     return true;
@@ -116,6 +125,7 @@ static bool same_tiles(Check *c, const TExpr *dst, const TExpr *src, Span span) 
   return false;
 }
 
+/* Which side gives the extents: the tile does, if there is one. */
 static bool settle(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origin, Span span) {
   bool dg = dst->type.kind == TY_GLOBAL, sg = src->type.kind == TY_GLOBAL;
   if (dg && sg)
@@ -127,6 +137,7 @@ static bool settle(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origi
   return same_tiles(c, dst, src, span);
 }
 
+/* A scalar or element is no side of copy; the hints name what was meant. */
 static bool copy_side(Check *c, const TExpr *e, const AstExpr *ast, bool is_dst) {
   if (sema_is_error(e))
     return false;
@@ -141,6 +152,7 @@ static bool copy_side(Check *c, const TExpr *e, const AstExpr *ast, bool is_dst)
   return false;
 }
 
+/* What copy may write: not inputs, snapshots, or values. */
 static bool copy_target(Check *c, const TExpr *e, const AstExpr *ast) {
   const TBuf *b = e->as.region.buf;
   if (e->kind == TE_REGION && !b->immutable)
@@ -157,10 +169,13 @@ static bool copy_target(Check *c, const TExpr *e, const AstExpr *ast) {
   return false;
 }
 
+/* `pad` is what a read outside gives, so it has the type of what is read. */
 static TExpr *copy_pad(Check *c, const AstExpr *pad, DType t) {
   return pad ? sema_convert(c, sema_check_scalar(c, pad, "pad"), t) : NULL;
 }
 
+/* Sides are looked at as origins first (sema_check_side): the one place where `A[i, j]` is no
+ * element. */
 TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   static const char *const params[] = {"src", "dst", "pad", "signal", NULL};
   Args args;
@@ -191,6 +206,7 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   return none(c, e->span);
 }
 
+/* `fill(t, v)` is `t = v` for a scalar v; it exists because it reads better. */
 TExpr *sema_check_fill(Check *c, const AstExpr *e) {
   static const char *const params[] = {"tile", "value", NULL};
   Args args;
@@ -211,6 +227,7 @@ TExpr *sema_check_fill(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- atomics */
 
+/* The widths that hardware has; f16 and bf16 only for add. */
 static bool atomic_takes(OpCode op, DType t) {
   if (t == DT_F16 || t == DT_BF16)
     return op == OP_ATOMIC_ADD;
@@ -220,6 +237,7 @@ static bool atomic_takes(OpCode op, DType t) {
   return !bits || dtype_is_int(t);
 }
 
+/* Fragments and locals belong to one thread: an atomic on them would mean nothing. */
 static bool atomic_place(Check *c, const TExpr *p, OpCode op, const AstExpr *ast) {
   if (sema_is_error(p))
     return false;
@@ -243,6 +261,7 @@ static bool atomic_place(Check *c, const TExpr *p, OpCode op, const AstExpr *ast
   return true;
 }
 
+/* Atomics write, so inputs are refused here too. */
 static bool writable_element(Check *c, const TExpr *p, const AstExpr *ast) {
   const TBuf *b = p->as.region.buf;
   if (!b->immutable)
@@ -252,6 +271,7 @@ static bool writable_element(Check *c, const TExpr *p, const AstExpr *ast) {
   return false;
 }
 
+/* The value converts to the element's type, as a store's does; the old value has that type. */
 static TExpr *atomic_element(Check *c, TExpr *p, OpCode op, TExpr *v, TExpr *expected, Span span) {
   DType t = p->as.region.buf->dtype;
   TExpr *e = sema_texpr_new(c, TE_ATOMIC, sema_type_num(t, false), span);
@@ -267,6 +287,7 @@ static TExpr *atomic_element(Check *c, TExpr *p, OpCode op, TExpr *v, TExpr *exp
   return e;
 }
 
+/* One atomic an element of the region, no value: which old value would it be? */
 static TExpr *atomic_tile(Check *c, TExpr *p, bool origin, OpCode op, TExpr *v, Span span) {
   if (!sema_tile_allowed(c, span, "an atomic on a region"))
     return sema_texpr_error(c, span);
@@ -294,6 +315,7 @@ static TExpr *as_origin(Check *c, const AstExpr *ast, TExpr *p, bool *origin) {
   return p;
 }
 
+/* Whether the value is a tile decides if the first argument is an element or an origin. */
 TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
   static const char *const two[] = {"place", "value", NULL};
   static const char *const three[] = {"place", "expected", "value", NULL};
@@ -323,6 +345,7 @@ TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
 
 /* ---------------------------------------------------------------- print */
 
+/* Numbers, strings, dtypes and whole tiles, in the order given. */
 TExpr *sema_check_print(Check *c, const AstExpr *e) {
   const AstArgs *args = &e->as.call.args;
   TExpr **part = ARENA_ARRAY(c->a, TExpr *, args->n);

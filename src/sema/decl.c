@@ -10,6 +10,7 @@
 
 /* ---------------------------------------------------------------- types */
 
+/* `int` and `float` are no dtypes, but what beginners write; the hint says which is meant. */
 static bool unknown_dtype(Check *c, const AstName *n) {
   const char *names[(int)DT_COUNT];
   for (int i = 0; i < (int)DT_COUNT; i++)
@@ -23,6 +24,7 @@ static bool unknown_dtype(Check *c, const AstName *n) {
   return false;
 }
 
+/* A dtype by its name, or by a compile-time parameter's (`E`). */
 bool sema_check_dtype(Check *c, const AstType *t, DType *out) {
   *out = DT_NONE;
   if (!t->base.text) {
@@ -41,6 +43,7 @@ bool sema_check_dtype(Check *c, const AstType *t, DType *out) {
   return unknown_dtype(c, &t->base);
 }
 
+/* Constant and not negative; 0 is allowed, for generic code. */
 static bool tile_extent(Check *c, const AstExtent *a, int64_t *v) {
   if (a->name) {
     diag_add(c->sink, E0221, a->span, "only tensor parameters name their extents");
@@ -54,6 +57,7 @@ static bool tile_extent(Check *c, const AstExtent *a, int64_t *v) {
   return false;
 }
 
+/* `f32`, or `f32[64, D]` with extents known when the kernel is compiled. */
 bool sema_check_type(Check *c, const AstType *t, SemaType *out) {
   DType d;
   if (!sema_check_dtype(c, t, &d))
@@ -83,6 +87,8 @@ bool sema_check_type(Check *c, const AstType *t, SemaType *out) {
 
 /* ---------------------------------------------------------------- let */
 
+/* A `let` of a tile is a snapshot: later changes of what it was made from do not show, so it gets
+ * a fragment of its own. */
 static TExpr *let_tile(Check *c, const AstDecl *d, TExpr *v, const SemaType *written, Span span) {
   SemaType t = written ? *written : sema_type_definite(v->type);
   if (!sema_tile_allowed(c, span, "a `let` of a tile"))
@@ -105,6 +111,8 @@ static TExpr *let_tile(Check *c, const AstDecl *d, TExpr *v, const SemaType *wri
   return sema_texpr_whole(c, sema_snapshot(c, d->name.text, v, t, d->name.span), d->name.span);
 }
 
+/* A value that is known now makes no statement; the name stands for it, so that it may serve as
+ * an extent. */
 static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *written) {
   if (written)
     v = sema_convert(c, v, written->dtype);
@@ -122,6 +130,7 @@ static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *w
   return sema_texpr_var(c, var, v->type.untyped, d->name.span);
 }
 
+/* Sorts the value: tile, scalar, or another name for a tensor, string or dtype. */
 static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t, *written = d->type ? &t : NULL;
   if (sema_is_error(v) || (d->type && !sema_check_type(c, d->type, &t)))
@@ -137,6 +146,7 @@ static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   return sema_texpr_error(c, span);
 }
 
+/* The number of names and values must agree exactly. */
 static bool unpacks(Check *c, const TExpr *v, size_t n, Span span) {
   if (sema_is_error(v))
     return false;
@@ -147,6 +157,7 @@ static bool unpacks(Check *c, const TExpr *v, size_t n, Span span) {
   return false;
 }
 
+/* Values are typed before any name is declared: `let x = x + 1` means the outer x. */
 void sema_check_let(Check *c, const AstStmt *s) {
   const AstDecls *names = &s->as.let.names;
   TExpr *v = sema_check_expr(c, s->as.let.value);
@@ -165,6 +176,8 @@ void sema_check_let(Check *c, const AstStmt *s) {
 
 /* ---------------------------------------------------------------- var */
 
+/* A `var` keeps its type when it changes, so a number without one must be given it: silently
+ * taking i64 or f64 would make slow kernels. */
 static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
   if (d->type && !sema_check_type(c, d->type, t))
     return false;
@@ -187,6 +200,7 @@ static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
   return false;
 }
 
+/* After an error the name is still declared, silently, or every use would be reported. */
 static void one_var(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t;
   bool ok = !sema_is_error(v) && var_type(c, d, v, &t);
@@ -203,6 +217,7 @@ static void one_var(Check *c, const AstDecl *d, TExpr *v, Span span) {
   s->as.let.value = v;
 }
 
+/* Several variables are set at once, from values kept aside. */
 void sema_check_var(Check *c, const AstStmt *s) {
   const AstDecls *names = &s->as.let.names;
   TExpr *v = sema_check_expr(c, s->as.let.value);
@@ -220,10 +235,12 @@ void sema_check_var(Check *c, const AstStmt *s) {
 
 /* ---------------------------------------------------------------- tiles */
 
+/* The word that declares tiles of the space. */
 static const char *space_name(TSpace s) {
   return s == TB_SHARED ? "shared" : s == TB_FRAGMENT ? "fragment" : "local";
 }
 
+/* The written type, or that of the initial tile. A scalar says nothing about extents. */
 static bool tile_type(Check *c, const AstDecl *d, const TExpr *init, TSpace space, SemaType *t) {
   if (d->type) {
     if (!sema_check_type(c, d->type, t))
@@ -245,6 +262,7 @@ static bool tile_type(Check *c, const AstDecl *d, const TExpr *init, TSpace spac
   return false;
 }
 
+/* The tile exists from here on; an initial value is an assignment of its own. */
 static void one_tile(Check *c, const AstDecl *d, TSpace space) {
   SemaType t;
   TExpr *init = d->init ? sema_check_value(c, d->init) : NULL;
@@ -261,6 +279,7 @@ static void one_tile(Check *c, const AstDecl *d, TSpace space) {
   sema_assign_region(c, &r, init, d->span);
 }
 
+/* shared and fragment belong to the block, local to an iteration of a parallel loop. */
 void sema_check_tiles(Check *c, const AstStmt *s, TSpace space) {
   bool ok = space == TB_LOCAL || sema_tile_allowed(c, s->span, space_name(space));
   if (space == TB_LOCAL && !c->parallel) {
@@ -278,6 +297,7 @@ void sema_check_tiles(Check *c, const AstStmt *s, TSpace space) {
 
 /* ---------------------------------------------------------------- layouts */
 
+/* Layouts of fragments are the compiler's; those of shared tiles may be stated. */
 static TBuf *layout_target(Check *c, const AstDecl *d) {
   Sym *s = sema_sym_find(c, d->name.text);
   if (!s)
@@ -292,6 +312,7 @@ static TBuf *layout_target(Check *c, const AstDecl *d) {
   return NULL;
 }
 
+/* The two layouts with names. */
 static void layout_call(Check *c, TBuf *b, const AstExpr *e) {
   const char *name = e->as.call.fn->kind == EXPR_NAME ? e->as.call.fn->as.name : "";
   bool swizzle = strcmp(name, "swizzle") == 0, padded = strcmp(name, "padded") == 0;
@@ -317,6 +338,8 @@ static void layout_call(Check *c, TBuf *b, const AstExpr *e) {
   b->layout_amount = v;
 }
 
+/* A map of the indices to an element offset; whether it is one to one is checked when it is used.
+ */
 static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
   if ((int)e->as.lambda.n != b->rank) {
     diag_add(c->sink, E0311, e->span, "%s has %d axes, this map takes %zu", b->name, b->rank,
@@ -346,6 +369,7 @@ static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
   b->layout_map = offset;
 }
 
+/* A second layout of one tile is an error: which would hold? */
 void sema_check_layout(Check *c, const AstStmt *s) {
   for (size_t i = 0; i < s->as.layout.v.n; i++) {
     const AstDecl *d = &s->as.layout.v.v[i];
@@ -365,6 +389,7 @@ void sema_check_layout(Check *c, const AstStmt *s) {
 
 /* ---------------------------------------------------------------- grid */
 
+/* Whole warps, up to what a block can have. */
 static void grid_threads(Check *c, const AstArg *a) {
   int64_t v;
   if (!sema_check_const_int(c, a->value, "threads", &v))
@@ -379,6 +404,7 @@ static void grid_threads(Check *c, const AstArg *a) {
   c->tree->threads = (int)v;
 }
 
+/* The order in which blocks are walked; grouped(n) keeps n rows of blocks together. */
 static void grid_raster(Check *c, const AstArg *a) {
   const AstExpr *e = a->value;
   int64_t v;
@@ -396,6 +422,7 @@ static void grid_raster(Check *c, const AstArg *a) {
     c->tree->raster = (int)v;
 }
 
+/* Up to 16 blocks: the most that any target has. */
 static void grid_cluster(Check *c, const AstArg *a) {
   const AstExpr *e = a->value;
   AstExpr *one = a->value, **v = e->kind == EXPR_TUPLE ? e->as.list.v : &one;
@@ -418,6 +445,7 @@ static void grid_cluster(Check *c, const AstArg *a) {
   memset(c->tree->cluster, 0, sizeof c->tree->cluster);
 }
 
+/* Options change the schedule, never the result. */
 static void grid_option(Check *c, const AstArg *a) {
   static const char *const names[] = {"threads", "raster", "cluster", "resident", "cooperative"};
   if (strcmp(a->name, names[0]) == 0)
@@ -438,6 +466,7 @@ static void grid_option(Check *c, const AstArg *a) {
   }
 }
 
+/* No loads: the launch computes it on the host. */
 static TExpr *grid_extent(Check *c, const AstExpr *e) {
   TExpr *x = sema_check_int(c, e, "an extent of the grid");
   if (sema_is_error(x) || sema_is_pure(x))
@@ -446,6 +475,7 @@ static TExpr *grid_extent(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
+/* Indices are declared after the extents are checked, which cannot use them. */
 void sema_check_grid(Check *c, const AstStmt *s) {
   const AstArgs *args = &s->as.grid.args;
   size_t n = s->as.grid.n;

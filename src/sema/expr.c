@@ -1,4 +1,4 @@
-/* expr.c: operators, names, literals, choices; conversions.
+/* expr.c: operators, names, literals, choices.
  *
  * In: syntax of an expression. Out: a typed one, constants folded, conversions written, shapes
  * broadcast; TY_ERROR where something was reported. What can be decided when the kernel is compiled
@@ -9,188 +9,10 @@
 
 #include <string.h>
 
-/* ---------------------------------------------------------------- conversions */
-
-static TExpr *misfit(Check *c, const TExpr *e, DType t) {
-  SemaNum n = sema_num_of(c, e, NULL);
-  Str s = str_new(c->a);
-  if (dtype_is_float(n.value.type))
-    str_add_f64(&s, n.value.as.f);
-  else if (n.value.type == DT_U64)
-    str_addf(&s, "%llu", (unsigned long long)n.value.as.u);
-  else
-    str_addf(&s, "%lld", (long long)n.value.as.i);
-  Diag *d = diag_add(c->sink, E0204, e->span, "%s does not fit %s", str_text(&s), dtype_name(t));
-  if (dtype_is_int(t))
-    diag_hint(c->sink, d, "%s holds %lld to %llu", dtype_name(t), (long long)dtype_int_min(t),
-              (unsigned long long)dtype_int_max(t));
-  return sema_texpr_error(c, e->span);
-}
-
-static TExpr *constant_as(Check *c, const TExpr *e, DType t) {
-  TExpr *r = sema_texpr_const(c, scalar_convert(e->as.value, t), false, e->span);
-  return r;
-}
-
-static TExpr *retyped(Check *c, TExpr *e, DType t) {
-  if (e->type.dtype == t) {
-    TExpr *r = sema_texpr_new(c, e->kind, sema_type_definite(e->type), e->span);
-    *r = *e;
-    r->type.untyped = false;
-    return r;
-  }
-  SemaType type = sema_type_definite(e->type);
-  type.dtype = t;
-  return sema_texpr_op(c, OP_CAST, type, &e, 1, e->span);
-}
-
-static bool has_elements(Check *c, const TExpr *e) {
-  if (sema_is_num(e) || sema_is_tile(e))
-    return true;
-  if (!sema_is_error(e))
-    diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", sema_describe(c, e));
-  return false;
-}
-
-TExpr *sema_convert(Check *c, TExpr *e, DType t) {
-  if (sema_is_error(e) || !has_elements(c, e))
-    return sema_texpr_error(c, e->span);
-  if (!sema_is_const(e))
-    return e->type.dtype == t && !e->type.untyped ? e : retyped(c, e, t);
-  if (e->type.untyped && !sema_fits(e->as.value, t))
-    return misfit(c, e, t);
-  return constant_as(c, e, t);
-}
-
-TExpr *sema_cast(Check *c, TExpr *e, DType t) {
-  if (sema_is_error(e) || !has_elements(c, e))
-    return sema_texpr_error(c, e->span);
-  return sema_is_const(e) ? constant_as(c, e, t) : retyped(c, e, t);
-}
-
-/* ---------------------------------------------------------------- shapes */
-
-bool sema_broadcasts_to(const SemaType *from, const SemaType *to) {
-  if (from->rank > to->rank)
-    return false;
-  for (int i = 1; i <= from->rank; i++) {
-    int64_t x = from->extent[from->rank - i];
-    if (x != 1 && x != to->extent[to->rank - i])
-      return false;
-  }
-  return true;
-}
-
-static void hint_broadcast(Check *c, Diag *d, const TExpr *x, const TExpr *y) {
-  const TExpr *small = x->type.rank < y->type.rank ? x : y, *big = small == x ? y : x;
-  const char *text = sema_span_text(c, small->span);
-  if (small->type.rank == 1 && big->type.rank == 2 &&
-      small->type.extent[0] == big->type.extent[0] && text && small->kind == TE_REGION)
-    diag_hint(c->sink, d, "axes are matched from the last one: %s[:, None] gives %s one a row",
-              text, text);
-}
-
-bool sema_broadcast(Check *c, const TExpr *x, const TExpr *y, Span span, SemaType *out) {
-  const SemaType *a = &x->type, *b = &y->type;
-  SemaType t = a->rank >= b->rank ? *a : *b;
-  if (!sema_is_tile(x) || !sema_is_tile(y)) {
-    t = sema_is_tile(x) ? *a : *b;
-    *out = t;
-    return true;
-  }
-  for (int i = 1; i <= t.rank; i++) {
-    int64_t p = i <= a->rank ? a->extent[a->rank - i] : 1;
-    int64_t q = i <= b->rank ? b->extent[b->rank - i] : 1;
-    if (p != q && p != 1 && q != 1) {
-      bool apart = x->span.file && x->span.end <= y->span.begin;
-      Diag *d = diag_add(c->sink, E0212, apart ? x->span : span,
-                         "shapes %s and %s do not broadcast: %lld against %lld",
-                         sema_describe(c, x), sema_describe(c, y), (long long)p, (long long)q);
-      if (apart)
-        diag_also(c->sink, d, y->span, NULL);
-      hint_broadcast(c, d, x, y);
-      return false;
-    }
-    t.extent[t.rank - i] = p == 1 ? q : p;
-  }
-  *out = t;
-  return true;
-}
-
-/* ---------------------------------------------------------------- applying a rule */
-
-TExpr *sema_report_rule(Check *c, const SemaRule *r, Span span) {
-  Diag *d = diag_add(c->sink, r->code, span, "%s", r->error);
-  if (r->hint)
-    diag_hint(c->sink, d, "%s", r->hint);
-  return sema_texpr_error(c, span);
-}
-
-TExpr *sema_apply_rule(Check *c, const SemaRule *r, TExpr **args, int n, Span span) {
-  TExpr *v[4];
-  SemaType t = sema_type_num(r->dtype, r->untyped);
-  for (int i = 0; i < n; i++) {
-    v[i] = sema_convert(c, args[i], i ? r->right : r->left);
-    if (sema_is_error(v[i]))
-      return v[i];
-  }
-  const TExpr *shape = v[0];
-  for (int i = 1; i < n; i++) {
-    SemaType both;
-    if (!sema_broadcast(c, shape, v[i], span, &both))
-      return sema_texpr_error(c, span);
-    TExpr *s = sema_texpr_new(c, TE_ERROR, both, span);
-    shape = s;
-  }
-  if (shape->type.kind == TY_TILE) {
-    t = shape->type;
-    t.dtype = r->dtype;
-    t.untyped = r->untyped;
-  }
-  if (r->op == OP_NONE)
-    return v[0];
-  return sema_texpr_op(c, r->op, t, v, n, span);
-}
-
-/* A value that operators take; anything else is reported. */
-static bool operand_ok(Check *c, const TExpr *e) {
-  if (sema_is_num(e) || sema_is_tile(e))
-    return true;
-  if (sema_is_error(e))
-    return false;
-  if (e->type.kind == TY_GLOBAL) {
-    const char *name = e->as.region.buf->name;
-    Diag *d = diag_add(c->sink, E0224, e->span,
-                       "%s: a whole-tile expression takes tiles, not global tensors",
-                       sema_describe(c, e));
-    diag_hint(c->sink, d,
-              "bring it in with copy(%s[…], tile); an index for each axis reads one element", name);
-    return false;
-  }
-  diag_add(c->sink, E0211, e->span, "a number or tile is needed here, this is %s",
-           sema_describe(c, e));
-  return false;
-}
-
-TExpr *sema_operate(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax, const AstExpr *ay,
-                    Span span) {
-  bool ok = operand_ok(c, x);
-  if (!operand_ok(c, y) || !ok)
-    return sema_texpr_error(c, span);
-  SemaRule r;
-  if (!sema_binary(c->a, SEMA_KERNEL, op, sema_num_of(c, x, ax), sema_num_of(c, y, ay), &r)) {
-    TExpr *e = sema_report_rule(c, &r, x->span);
-    Diag *d = c->sink->n ? c->sink->v[c->sink->n - 1] : NULL;
-    if (d && d->code == r.code)
-      diag_also(c->sink, d, y->span, NULL);
-    return e;
-  }
-  TExpr *v[2] = {x, y};
-  return sema_apply_rule(c, &r, v, 2, span);
-}
-
 /* ---------------------------------------------------------------- lazy operators, choices */
 
+/* What the operand needs before it (an inlined body) must not run where the operand does not: it
+ * is kept with it, as a TE_SEQ. */
 TExpr *sema_check_lazy(Check *c, const AstExpr *e) {
   TStmts body = {0}, *out = c->out;
   c->out = &body;
@@ -204,6 +26,7 @@ TExpr *sema_check_lazy(Check *c, const AstExpr *e) {
   return seq;
 }
 
+/* Numbers and tiles are never conditions; the hints say how to make a bool of them. */
 static bool want_bool(Check *c, const TExpr *e, const AstExpr *ast, const char *what) {
   if (sema_is_error(e))
     return false;
@@ -219,6 +42,7 @@ static bool want_bool(Check *c, const TExpr *e, const AstExpr *ast, const char *
   return false;
 }
 
+/* Decides compile-time branches. */
 bool sema_known_bool(const TExpr *e, bool *v) {
   if (e->kind != TE_CONST || e->type.dtype != DT_BOOL)
     return false;
@@ -226,11 +50,13 @@ bool sema_known_bool(const TExpr *e, bool *v) {
   return true;
 }
 
+/* A condition of `if`, `while`, or of a conditional value. */
 TExpr *sema_check_cond(Check *c, const AstExpr *e) {
   TExpr *v = sema_check_expr(c, e);
   return want_bool(c, v, e, "a condition") ? v : sema_texpr_error(c, e->span);
 }
 
+/* A side known when compiling decides alone: what it makes unreachable is not even looked at. */
 static TExpr *logical(Check *c, const AstExpr *e) {
   bool is_or = e->as.binary.op == AST_OR, known;
   const char *what = is_or ? "an operand of `or`" : "an operand of `and`";
@@ -251,6 +77,7 @@ static TExpr *logical(Check *c, const AstExpr *e) {
   return r;
 }
 
+/* The value after the statements it needs; just the value where there are none. */
 static TExpr *in_seq(Check *c, const TStmts *body, TExpr *value) {
   if (!body || !body->n)
     return value;
@@ -260,6 +87,8 @@ static TExpr *in_seq(Check *c, const TStmts *body, TExpr *value) {
   return e;
 }
 
+/* Numbers and tiles may be chosen between, with broadcasting; other kinds must be decided early.
+ */
 static bool same_kinds(Check *c, const TExpr *x, const TExpr *y, Span span) {
   if (sema_is_error(x) || sema_is_error(y))
     return false;
@@ -270,6 +99,8 @@ static bool same_kinds(Check *c, const TExpr *x, const TExpr *y, Span span) {
   return false;
 }
 
+/* Two ways to one value, as for `x if c else y` and early returns: the types meet, and each side
+ * keeps the statements that only it needs. */
 TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts *other_body,
                   TExpr *other, Span span) {
   if (sema_is_error(cond) || !same_kinds(c, then, other, span))
@@ -295,6 +126,7 @@ TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts 
   return e;
 }
 
+/* With a compile-time condition the other side may be nonsense: it is not checked. */
 static TExpr *choice(Check *c, const AstExpr *e) {
   TExpr *cond = sema_check_cond(c, e->as.cond.cond);
   bool known;
@@ -309,6 +141,7 @@ static TExpr *choice(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- comparisons */
 
+/* Strings and dtypes are compared while compiling. */
 static bool equal_words(const TExpr *x, const TExpr *y) {
   if (x->kind == TE_DTYPE)
     return x->type.dtype == y->type.dtype;
@@ -326,10 +159,12 @@ static TExpr *compare_words(Check *c, AstOp op, const TExpr *x, const TExpr *y, 
   return sema_texpr_bool(c, equal_words(x, y) == (op == AST_EQ), span);
 }
 
+/* Values that exist only while compiling. */
 static bool is_word(const TExpr *e) {
   return e->kind == TE_STRING || e->kind == TE_DTYPE;
 }
 
+/* Words with words, numbers with numbers. */
 static TExpr *compare_two(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax,
                           const AstExpr *ay, Span span) {
   if (!sema_is_error(x) && !sema_is_error(y) && (is_word(x) || is_word(y)))
@@ -337,6 +172,8 @@ static TExpr *compare_two(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr 
   return sema_operate(c, op, x, y, ax, ay, span);
 }
 
+/* Joins two parts of a chained comparison, without asking for the second where the first decides.
+ */
 static TExpr *both(Check *c, TExpr *x, TExpr *y, Span span) {
   bool known;
   if (sema_is_error(x) || sema_is_error(y))
@@ -351,6 +188,8 @@ static TExpr *both(Check *c, TExpr *x, TExpr *y, Span span) {
   return e;
 }
 
+/* `a < b < c` is two comparisons with b once: where b loads or calls something, it gets a name
+ * first. */
 static TExpr *compare(Check *c, const AstExpr *e) {
   AstExpr **x = e->as.compare.x;
   size_t n = e->as.compare.n;
@@ -374,11 +213,13 @@ static TExpr *compare(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- leaves */
 
+/* From 2^63 on only a u64 can take it; it stays a constant of type U64 until it meets one. */
 static TExpr *integer(Check *c, uint64_t v, Span span) {
   Scalar s = {.type = v > INT64_MAX ? DT_U64 : DT_I64, .as.u = v};
   return sema_texpr_const(c, s, true, span);
 }
 
+/* Declared names first, then dtypes and `sms`: a declaration hides them. */
 static TExpr *name(Check *c, const AstExpr *e) {
   const char *text = e->as.name;
   Sym *s = sema_sym_find(c, text);
@@ -408,6 +249,7 @@ static TExpr *name(Check *c, const AstExpr *e) {
   return sema_unknown_name(c, text, e->span);
 }
 
+/* Only for compile-time choices, print and assert. */
 static TExpr *string(Check *c, const AstExpr *e) {
   TExpr *v = sema_texpr_new(c, TE_STRING, sema_type_kind(TY_STRING), e->span);
   v->as.string.s = e->as.string.s;
@@ -415,6 +257,7 @@ static TExpr *string(Check *c, const AstExpr *e) {
   return v;
 }
 
+/* An error in one part silences the whole. */
 static TExpr *tuple(Check *c, const AstExpr *e) {
   TExpr *v = sema_texpr_new(c, TE_TUPLE, sema_type_kind(TY_TUPLE), e->span);
   v->arg = ARENA_ARRAY(c->a, TExpr *, e->as.list.n);
@@ -433,11 +276,12 @@ static bool least_int(const AstExpr *e) {
          e->as.unary.x->as.integer == (uint64_t)INT64_MAX + 1;
 }
 
+/* A minus before a literal gives a negative literal: constants fold. */
 static TExpr *unary(Check *c, const AstExpr *e) {
   if (least_int(e))
     return sema_texpr_int(c, INT64_MIN, e->span);
   TExpr *x = sema_check_expr(c, e->as.unary.x);
-  if (!operand_ok(c, x))
+  if (!sema_operand_ok(c, x))
     return sema_texpr_error(c, e->span);
   SemaRule r;
   if (!sema_unary(c->a, SEMA_KERNEL, e->as.unary.op, sema_num_of(c, x, e->as.unary.x), &r))
@@ -445,6 +289,7 @@ static TExpr *unary(Check *c, const AstExpr *e) {
   return sema_apply_rule(c, &r, &x, 1, e->span);
 }
 
+/* Operands are typed left to right, which is the order of evaluation. */
 static TExpr *operation(Check *c, const AstExpr *e) {
   if (e->as.binary.op == AST_AND || e->as.binary.op == AST_OR)
     return logical(c, e);
@@ -455,6 +300,7 @@ static TExpr *operation(Check *c, const AstExpr *e) {
   return sema_operate(c, e->as.binary.op, x, y, e->as.binary.x, e->as.binary.y, e->span);
 }
 
+/* Things of the host. */
 static TExpr *misplaced(Check *c, const AstExpr *e) {
   static const char *const what[EXPR_COUNT] = {
       [EXPR_NIL] = "nil",     [EXPR_LIST] = "a list", [EXPR_LAMBDA] = "a map of indices",
@@ -465,6 +311,7 @@ static TExpr *misplaced(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
+/* One case a kind of the syntax tree. */
 static TExpr *expression(Check *c, const AstExpr *e) {
   switch (e->kind) {
   case EXPR_INT:
@@ -498,6 +345,7 @@ static TExpr *expression(Check *c, const AstExpr *e) {
   }
 }
 
+/* Depth is counted across inlined fns too. */
 TExpr *sema_check_expr(Check *c, const AstExpr *e) {
   TExpr *r = sema_enter(c, e->span) ? expression(c, e) : sema_texpr_error(c, e->span);
   sema_leave(c);
@@ -506,11 +354,13 @@ TExpr *sema_check_expr(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- what a place demands */
 
+/* A number or tile; global tensors come in by copy. */
 TExpr *sema_check_value(Check *c, const AstExpr *e) {
   TExpr *v = sema_check_expr(c, e);
-  return operand_ok(c, v) ? v : sema_texpr_error(c, e->span);
+  return sema_operand_ok(c, v) ? v : sema_texpr_error(c, e->span);
 }
 
+/* what: the place's name in the message ("a bound"). */
 TExpr *sema_check_scalar(Check *c, const AstExpr *e, const char *what) {
   TExpr *v = sema_check_value(c, e);
   if (!sema_is_tile(v))
@@ -519,6 +369,7 @@ TExpr *sema_check_scalar(Check *c, const AstExpr *e, const char *what) {
   return sema_texpr_error(c, e->span);
 }
 
+/* Indices and extents of any integer type become i64 here, once. */
 TExpr *sema_check_int(Check *c, const AstExpr *e, const char *what) {
   TExpr *v = sema_check_scalar(c, e, what);
   if (sema_is_error(v))
@@ -530,6 +381,7 @@ TExpr *sema_check_int(Check *c, const AstExpr *e, const char *what) {
   return sema_convert(c, v, DT_I64);
 }
 
+/* A symbolic extent can be made static: the hint says so. */
 static bool not_constant(Check *c, const AstExpr *e, const TExpr *v, const char *what) {
   if (sema_is_error(v))
     return false;
@@ -540,11 +392,13 @@ static bool not_constant(Check *c, const AstExpr *e, const TExpr *v, const char 
   return false;
 }
 
+/* For extents, axes, stages: they are part of types or of the schedule. */
 bool sema_check_const_int(Check *c, const AstExpr *e, const char *what, int64_t *v) {
   TExpr *x = sema_check_int(c, e, what);
   return sema_is_const_int(x, v) || not_constant(c, e, x, what);
 }
 
+/* For options. */
 bool sema_check_const_bool(Check *c, const AstExpr *e, const char *what, bool *v) {
   TExpr *x = sema_check_expr(c, e);
   if (!want_bool(c, x, e, what))

@@ -16,11 +16,13 @@ typedef struct Subject { /* what is indexed */
   bool global;
 } Subject;
 
+/* The tile's name, else its text, for messages. */
 static const char *subject_name(Check *c, const Subject *s) {
   const char *text = s->buf ? s->buf->name : sema_span_text(c, s->base->span);
   return text ? text : "this";
 }
 
+/* Of a tensor only where it is a constant; -1 where it is a value. */
 static int64_t extent_of(const Subject *s, int axis) {
   if (s->global) {
     int64_t v;
@@ -31,6 +33,8 @@ static int64_t extent_of(const Subject *s, int axis) {
 
 /* ---------------------------------------------------------------- one axis */
 
+/* An index that is known now and outside would be a fault at every run. Tensors are left to the
+ * run. */
 static bool outside(Check *c, const Subject *s, int axis, int64_t at, Span span) {
   int64_t n = extent_of(s, axis);
   if (s->global || (at >= 0 && at < n))
@@ -40,6 +44,7 @@ static bool outside(Check *c, const Subject *s, int axis, int64_t at, Span span)
   return true;
 }
 
+/* One index: drops the axis, or is one of an element's. */
 static bool single(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   TExpr *i = sema_check_int(c, a->start, "an index");
   int64_t at;
@@ -49,6 +54,7 @@ static bool single(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis
   return true;
 }
 
+/* Steps are constants, for they are part of a region. */
 static bool step_of(Check *c, const AstAxis *a, int64_t *step) {
   *step = 1;
   if (!a->step)
@@ -63,6 +69,7 @@ static bool step_of(Check *c, const AstAxis *a, int64_t *step) {
   return false;
 }
 
+/* Elements that a slice of some length has. */
 static int64_t steps_in(int64_t length, int64_t step) {
   return length <= 0 ? 0 : (length + step - 1) / step;
 }
@@ -84,6 +91,7 @@ static bool open_stop(Check *c, const Subject *s, int axis, const AstAxis *a, TE
   return false;
 }
 
+/* What can be known now: a slice longer than its axis never fits. */
 static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   int64_t from, n = extent_of(s, axis);
   if (out->extent < 0) {
@@ -110,6 +118,7 @@ static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TA
   return true;
 }
 
+/* `k:+n` says the extent itself. */
 static bool width(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   if (!sema_check_const_int(c, a->stop, "the extent of a slice", &out->extent))
     return false;
@@ -130,6 +139,9 @@ static bool to_the_end(Check *c, const Subject *s, int axis, const AstAxis *a, T
   return check_fit(c, s, axis, a, out);
 }
 
+/* `start:stop`: the extent is their difference, found by taking both apart
+ * (sema_texpr_difference); a start at run time is fine, a difference at run time only where the
+ * other side gives the extent. */
 static bool slice(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   *out = (TAxis){.keep = true, .step = 1};
   out->origin = a->start ? sema_check_int(c, a->start, "the start of a slice")
@@ -154,6 +166,7 @@ static bool slice(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis 
   return check_fit(c, s, axis, a, out);
 }
 
+/* New axes never come here: they are no axes of the subject. */
 static bool one_axis(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   if (a->kind == AXIS_SINGLE)
     return single(c, s, axis, a, out);
@@ -169,12 +182,14 @@ typedef struct Axes {
   int rank; /* of the result */
 } Axes;
 
+/* More indices than axes. */
 static bool too_many(Check *c, const AstExpr *e, const Subject *s, int given) {
   diag_add(c->sink, E0215, e->span, "%s has %d %s, this gives %d indices", subject_name(c, s),
            s->rank, s->rank == 1 ? "axis" : "axes", given);
   return false;
 }
 
+/* Counts before anything is typed, so that a wrong number is said first. */
 static bool count_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
   int made = 0;
   for (size_t i = 0; i < e->as.index.n; i++) {
@@ -196,6 +211,7 @@ static bool count_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) 
   return false;
 }
 
+/* Axes that are left out are whole, as in NumPy. */
 static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
   memset(out, 0, sizeof *out);
   if (!count_axes(c, e, s, out))
@@ -217,6 +233,8 @@ static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
   return ok;
 }
 
+/* A name by itself is indexed as a buffer; slices of slices, transposed and computed tiles as
+ * values. */
 static Subject subject(TExpr *base) {
   Subject s = {.base = base, .rank = base->type.rank};
   bool region = base->kind == TE_REGION;
@@ -237,6 +255,7 @@ static Subject subject(TExpr *base) {
   return s;
 }
 
+/* The kept axes. */
 static void shape_of(const TAxis *axis, int n, SemaType *t) {
   t->rank = 0;
   for (int i = 0; i < n; i++)
@@ -244,6 +263,7 @@ static void shape_of(const TAxis *axis, int n, SemaType *t) {
       t->extent[t->rank++] = axis[i].extent;
 }
 
+/* None puts an axis of extent 1 in; it is a view of the sliced value. */
 static TExpr *with_new_axes(Check *c, const Axes *x, TExpr *e, Span span) {
   if (!x->nnew)
     return e;
@@ -258,6 +278,7 @@ static TExpr *with_new_axes(Check *c, const Axes *x, TExpr *e, Span span) {
   return r;
 }
 
+/* Every axis has a single index. */
 static TExpr *element(Check *c, const Subject *s, const Axes *x, Span span) {
   TExpr *e = sema_texpr_new(c, s->buf ? TE_ELEM : TE_SLICE,
                             sema_type_num(s->base->type.dtype, false), span);
@@ -281,6 +302,7 @@ static TExpr *value_slice(Check *c, const Subject *s, const Axes *x, Span span) 
   return e;
 }
 
+/* A slice of a buffer stays one: operations take regions directly. */
 static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
   SemaType t = s->base->type;
   shape_of(x->axis, s->rank, &t);
@@ -290,6 +312,7 @@ static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
   return e;
 }
 
+/* Only tiles and tensors have axes. */
 static bool indexable(Check *c, const TExpr *base, const AstExpr *e) {
   if (base->type.kind == TY_TILE || base->type.kind == TY_GLOBAL)
     return true;
@@ -309,6 +332,7 @@ static TExpr *untransposed(Check *c, TExpr *base) {
   return e;
 }
 
+/* The index as it would be written without `.T`; axes left out become whole ones first. */
 static AstExpr *swapped_index(Check *c, const AstExpr *e, int rank) {
   AstExpr *r = ARENA_NEW(c->a, AstExpr);
   *r = *e;
@@ -324,6 +348,7 @@ static AstExpr *swapped_index(Check *c, const AstExpr *e, int rank) {
   return r;
 }
 
+/* None and `.T` do not commute. */
 static bool has_new_axes(const AstExpr *e) {
   for (size_t i = 0; i < e->as.index.n; i++)
     if (e->as.index.axes[i].kind == AXIS_NONE)
@@ -331,6 +356,8 @@ static bool has_new_axes(const AstExpr *e) {
   return false;
 }
 
+/* Indexing `x.T` is indexing x the other way round, so that a transposed region stays a region of
+ * its buffer. */
 static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   if (base->kind == TE_REGION && base->as.region.trans && !has_new_axes(e) &&
       e->as.index.n <= (size_t)base->type.rank) {
@@ -351,6 +378,7 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   return with_new_axes(c, &x, r, e->span);
 }
 
+/* The base is typed first: its axes decide what the indices mean. */
 TExpr *sema_check_index(Check *c, const AstExpr *e) {
   TExpr *base = sema_check_expr(c, e->as.index.base);
   if (!indexable(c, base, e))
@@ -360,6 +388,7 @@ TExpr *sema_check_index(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- .T */
 
+/* Of a region it is a flag, of a value a view. */
 TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
   SemaType t = x->type;
   int64_t last = t.extent[t.rank - 1];
@@ -379,6 +408,7 @@ TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
   return e;
 }
 
+/* `.T` is all there is. */
 TExpr *sema_check_attr(Check *c, const AstExpr *e) {
   TExpr *x = sema_check_expr(c, e->as.attr.base);
   if (sema_is_error(x))
@@ -400,6 +430,7 @@ TExpr *sema_check_attr(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- places and sides of copy */
 
+/* The hint is the declaration that would allow it. */
 static bool writable(Check *c, const TExpr *e, const AstExpr *ast) {
   const TBuf *b = e->as.region.buf;
   if (e->kind != TE_REGION && e->kind != TE_ELEM) {
@@ -420,6 +451,7 @@ static bool writable(Check *c, const TExpr *e, const AstExpr *ast) {
   return true;
 }
 
+/* Pure fns write nothing but their own variables. */
 TExpr *sema_check_place(Check *c, const AstExpr *e) {
   TExpr *x = sema_check_expr(c, e);
   if (sema_is_error(x))

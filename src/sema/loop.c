@@ -22,6 +22,7 @@ static const char *const loop_names[] = {
     [TF_RANGE] = "range",         [TF_UNROLL] = "unroll",         [TF_VECTORIZED] = "vectorized",
     [TF_PIPELINED] = "pipelined", [TF_PERSISTENT] = "persistent", [TF_PARALLEL] = "parallel"};
 
+/* The word after `in`; the rest of a loop depends on it. */
 static bool range_kind(Check *c, const AstExpr *e, Range *r) {
   size_t n = sizeof loop_names / sizeof *loop_names;
   r->call = e;
@@ -44,6 +45,7 @@ static bool range_kind(Check *c, const AstExpr *e, Range *r) {
   return false;
 }
 
+/* stages of pipelined, step of all serial loops. */
 static bool range_named(Check *c, const AstArg *a, Range *r) {
   if (strcmp(a->name, "stages") == 0 && r->loop == TF_PIPELINED) {
     r->stages = a->value;
@@ -82,6 +84,7 @@ static bool range_args(Check *c, Range *r) {
   return true;
 }
 
+/* An integer scalar of any type. */
 static bool bound(Check *c, const AstExpr *e, TExpr **out) {
   *out = sema_check_scalar(c, e, "a bound of a loop");
   if (sema_is_error(*out))
@@ -124,6 +127,7 @@ static bool loop_bounds(Check *c, const Range *r, TStmt *s, SemaType *t) {
   return false;
 }
 
+/* What is known of the variable, for bounds checks and index arithmetic later. */
 static void index_range(TVar *v, const TStmt *s) {
   int64_t lo, hi, step;
   if (!sema_is_const_int(s->as.loop.step, &step))
@@ -138,6 +142,7 @@ static void index_range(TVar *v, const TStmt *s) {
     v->lo = v->hi;
 }
 
+/* A wish of the author: how deep copies are overlapped. 0: the compiler's choice. */
 static bool loop_stages(Check *c, const Range *r, int *stages) {
   int64_t v = 0;
   if (r->stages && !sema_check_const_int(c, r->stages, "the number of stages", &v))
@@ -151,6 +156,7 @@ static bool loop_stages(Check *c, const Range *r, int *stages) {
   return true;
 }
 
+/* Inside parallel only serial loops stand: an iteration is one thread's. */
 static bool loop_allowed(Check *c, const Range *r) {
   if (!c->parallel || r->loop == TF_RANGE || r->loop == TF_UNROLL || r->loop == TF_VECTORIZED)
     return r->loop == TF_RANGE || r->loop == TF_UNROLL || r->loop == TF_VECTORIZED ||
@@ -178,6 +184,7 @@ static void loop_body(Check *c, const AstStmt *s, TExpr *const *index, TStmts *b
   sema_block_pop(c);
 }
 
+/* A wrong head should not hide the body's errors. */
 static void bad_loop(Check *c, const AstStmt *s) {
   TStmts body = {0};
   c->loops++;
@@ -185,6 +192,7 @@ static void bad_loop(Check *c, const AstStmt *s) {
   c->loops--;
 }
 
+/* Bounds are evaluated once, before the loop, in the order of writing. */
 static void serial_loop(Check *c, const AstStmt *s, Range *r) {
   TStmt *t = ARENA_NEW(c->a, TStmt);
   SemaType type;
@@ -212,6 +220,7 @@ static void serial_loop(Check *c, const AstStmt *s, Range *r) {
   sema_loop_leave(c, s);
 }
 
+/* Extents may be run-time values; each variable runs from 0. */
 static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, TExpr **index) {
   const AstArgs *args = &r->call->as.call.args;
   if (args->n != args->npos) {
@@ -244,6 +253,7 @@ static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, 
   return ok;
 }
 
+/* break and continue of outer loops do not reach into it. */
 static void parallel_loop(Check *c, const AstStmt *s, Range *r) {
   TStmt *t = ARENA_NEW(c->a, TStmt);
   TExpr *index[4];
@@ -260,6 +270,7 @@ static void parallel_loop(Check *c, const AstStmt *s, Range *r) {
     VEC_PUSH(c->a, c->out, t);
 }
 
+/* Names of the loop stand in a block around the body, so that the body may hide them. */
 void sema_check_for(Check *c, const AstStmt *s) {
   Range r = {0};
   if (!range_kind(c, s->as.loop.range, &r) || !loop_allowed(c, &r))
@@ -270,6 +281,7 @@ void sema_check_for(Check *c, const AstStmt *s) {
     serial_loop(c, s, &r);
 }
 
+/* The condition runs before each iteration, with the statements that it needs. */
 void sema_check_while(Check *c, const AstStmt *s) {
   TStmt *t = ARENA_NEW(c->a, TStmt);
   *t = (TStmt){.kind = TS_WHILE, .span = s->span};

@@ -8,16 +8,19 @@
 
 #include <string.h>
 
+/* The block lives in the caller's frame, as long as it is open. */
 void sema_block_push(Check *c, Block *b) {
   memset(b, 0, sizeof *b);
   b->up = c->block;
   c->block = b;
 }
 
+/* Names of the innermost block are gone; what they stood for stays in the tree. */
 void sema_block_pop(Check *c) {
   c->block = c->block->up;
 }
 
+/* The newest first; there is only one, but for names after an error. */
 static Sym *find_in(const Block *b, const char *name) {
   for (size_t i = b->syms.n; i-- > 0;)
     if (b->syms.v[i].name == name)
@@ -25,6 +28,7 @@ static Sym *find_in(const Block *b, const char *name) {
   return NULL;
 }
 
+/* Innermost first: an inner name hides an outer one. */
 Sym *sema_sym_find(Check *c, const char *name) {
   for (Block *b = c->block; b; b = b->up) {
     Sym *s = find_in(b, name);
@@ -34,6 +38,7 @@ Sym *sema_sym_find(Check *c, const char *name) {
   return NULL;
 }
 
+/* After a second declaration the new one holds, so that later uses fit what follows it. */
 Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
   Sym *old = find_in(c->block, name.text);
   if (old) {
@@ -47,6 +52,7 @@ Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
   return &c->block->syms.v[c->block->syms.n - 1];
 }
 
+/* A name for a value; one with an error is declared silently. */
 void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what) {
   Sym *s = sema_sym_declare(c, name, sema_is_error(value) ? SYM_POISON : SYM_VALUE, what);
   s->value = value;
@@ -64,6 +70,7 @@ static const char *const words[] = {
     "atomic_max", "atomic_min", "atomic_and", "atomic_or",  "atomic_xor", "atomic_exchange",
     "atomic_cas", "print",      "bitcast",    "int",        "float",      "sms"};
 
+/* Everything a name could have meant here. */
 static void visible_names(Check *c, NameList *out) {
   for (Block *b = c->block; b; b = b->up)
     for (size_t i = 0; i < b->syms.n; i++)
@@ -79,6 +86,7 @@ static void visible_names(Check *c, NameList *out) {
     VEC_PUSH(c->a, out, dtype_name((DType)t));
 }
 
+/* Without a near name the hint says what a kernel sees at all. */
 TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
   NameList list = {0};
   visible_names(c, &list);
@@ -93,6 +101,7 @@ TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
 
 /* ---------------------------------------------------------------- words of messages */
 
+/* Short texts on one line only: longer ones would bury the message. */
 const char *sema_span_text(Check *c, Span span) {
   if (!span.file || span.end - span.begin > 48)
     return NULL;
@@ -101,6 +110,7 @@ const char *sema_span_text(Check *c, Span span) {
   return memchr(s, '\n', n) || memchr(s, 0, n) ? NULL : arena_strndup(c->a, s, n);
 }
 
+/* In parentheses where it could be torn apart by what it is put into. */
 const char *sema_source_text(Check *c, const AstExpr *e) {
   const char *s = e ? sema_span_text(c, e->span) : NULL;
   if (!s)
@@ -118,6 +128,7 @@ const char *sema_source_text(Check *c, const AstExpr *e) {
   }
 }
 
+/* A number, a name, or … for what is computed. */
 static void add_extent(Str *s, const TExpr *e) {
   int64_t v;
   if (sema_is_const_int(e, &v))
@@ -128,6 +139,7 @@ static void add_extent(Str *s, const TExpr *e) {
     str_add(s, "…");
 }
 
+/* With its symbolic extents, as the author wrote them. */
 static const char *describe_global(Check *c, const TRegion *r) {
   Str s = str_new(c->a);
   str_addf(&s, "the global tensor %s: %s[", r->buf->name, dtype_name(r->buf->dtype));
@@ -140,6 +152,7 @@ static const char *describe_global(Check *c, const TRegion *r) {
   return str_text(&s);
 }
 
+/* As the language writes types; kinds without a written type in words. */
 const char *sema_type_name(Arena *a, const SemaType *t) {
   static const char *const kinds[] = {
       [TY_ERROR] = "unknown",   [TY_NONE] = "no value",        [TY_NUM] = "",
@@ -158,12 +171,14 @@ const char *sema_type_name(Arena *a, const SemaType *t) {
   return str_text(&s);
 }
 
+/* For "this is …". */
 const char *sema_describe(Check *c, const TExpr *e) {
   if (e->type.kind == TY_GLOBAL)
     return describe_global(c, &e->as.region);
   return sema_type_name(c->a, &e->type);
 }
 
+/* What typing needs to know of an operand; ast: its text, for hints. */
 SemaNum sema_num_of(Check *c, const TExpr *e, const AstExpr *ast) {
   SemaNum n = {.dtype = e->type.dtype,
                .untyped = e->type.untyped,
@@ -177,6 +192,7 @@ SemaNum sema_num_of(Check *c, const TExpr *e, const AstExpr *ast) {
 
 /* ---------------------------------------------------------------- depth */
 
+/* Reported once, at the limit itself. */
 bool sema_enter(Check *c, Span span) {
   if (++c->depth <= CHECK_MAX_DEPTH)
     return true;
@@ -185,6 +201,7 @@ bool sema_enter(Check *c, Span span) {
   return false;
 }
 
+/* Pairs with every sema_enter, also one that said false. */
 void sema_leave(Check *c) {
   c->depth--;
 }

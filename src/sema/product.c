@@ -13,6 +13,7 @@ typedef struct Sides {
   const char *xs, *ys; /* source texts, for messages */
 } Sides;
 
+/* Matrices only; the hints say how a vector becomes one. */
 static bool product_operand(Check *c, const TExpr *e, const char *text) {
   if (sema_is_error(e))
     return false;
@@ -33,6 +34,7 @@ static bool product_operand(Check *c, const TExpr *e, const char *text) {
   return false;
 }
 
+/* The operand's text, or what it is called otherwise. */
 static const char *name_of(Check *c, const AstExpr *ast, const char *otherwise) {
   const char *s = sema_source_text(c, ast);
   return s ? s : otherwise;
@@ -54,6 +56,7 @@ static void hint_transpose(Check *c, Diag *d, const Sides *s, const AstExpr *ay)
             s->xs, other, base, dtype_name(s->y->type.dtype), (long long)rows, (long long)cols);
 }
 
+/* The error of cli.md, word for word: tests/errors/product_inner.tile. */
 static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
   if (s->x->type.extent[1] == s->y->type.extent[0])
     return true;
@@ -65,12 +68,14 @@ static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
   return false;
 }
 
+/* A computed tile of plain numbers takes the other side's dtype. */
 static TExpr *meet_untyped(Check *c, TExpr *x, const TExpr *y) {
   if (!x->type.untyped)
     return x;
   return sema_convert(c, x, y->type.untyped ? x->type.dtype : y->type.dtype);
 }
 
+/* Converting silently would hide a cost or a loss; the hint converts the wider side. */
 static bool one_dtype(Check *c, const Sides *s) {
   DType x = s->x->type.dtype, y = s->y->type.dtype;
   if (sema_product(x, y) != DT_NONE)
@@ -91,6 +96,7 @@ static bool one_dtype(Check *c, const Sides *s) {
   return false;
 }
 
+/* The result's dtype is the accumulator's, whatever it is stored into later. */
 TExpr *sema_check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const AstExpr *ax,
                           const AstExpr *ay) {
   Sides s = {x, y, name_of(c, ax, "the left side"), name_of(c, ay, "the right side")};
@@ -113,6 +119,7 @@ TExpr *sema_check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const 
 
 /* ---------------------------------------------------------------- gemm */
 
+/* How warps share the product; a wish. */
 static bool policy_of(Check *c, const AstExpr *e, TPolicy *out) {
   static const char *const names[] = {
       [TP_AUTO] = "auto", [TP_ROWS] = "rows", [TP_COLUMNS] = "columns", [TP_SQUARE] = "square"};
@@ -127,6 +134,7 @@ static bool policy_of(Check *c, const AstExpr *e, TPolicy *out) {
   return false;
 }
 
+/* promote, tf32: the only words that change a product's numbers, and so they are written. */
 static bool gemm_options(Check *c, const Args *args, TStmt *s) {
   int64_t promote = -1;
   if (args->v[3] && !policy_of(c, args->v[3], &s->as.dot.policy))
@@ -142,6 +150,7 @@ static bool gemm_options(Check *c, const Args *args, TStmt *s) {
   return !args->v[5] || sema_check_const_bool(c, args->v[5], "tf32", &s->as.dot.tf32);
 }
 
+/* gemm writes into acc as it is: no conversion could keep the one rounding. */
 static bool accumulator(Check *c, const TExpr *acc, const TExpr *dot, Span span) {
   if (acc->kind == TE_REGION && sema_is_tile(acc) && acc->type.dtype == dot->type.dtype &&
       sema_type_same_shape(&acc->type, &dot->type))
@@ -151,6 +160,7 @@ static bool accumulator(Check *c, const TExpr *acc, const TExpr *dot, Span span)
   return false;
 }
 
+/* `acc += a @ b` with options; nothing is appended until all of them are right. */
 TExpr *sema_check_gemm(Check *c, const AstExpr *e) {
   static const char *const params[] = {"a", "b", "acc", "policy", "promote", "tf32", NULL};
   Args args;

@@ -15,6 +15,7 @@ static const struct KindName {
 } kind_names[] = {{"dtype", SV_DTYPE}, {"int", SV_INT},       {"float", SV_FLOAT},
                   {"bool", SV_BOOL},   {"string", SV_STRING}, {"str", SV_STRING}};
 
+/* Written types of compile-time parameters: words of the host, or a dtype for a typed number. */
 static bool static_kind(const AstDecl *d, SemaStatic *out, DiagSink *sink) {
   out->type = DT_NONE;
   if (!d->type)
@@ -35,11 +36,13 @@ static bool static_kind(const AstDecl *d, SemaStatic *out, DiagSink *sink) {
   return false;
 }
 
+/* `auto(v)`: the author promises that the choice does not change the result. */
 static bool is_auto_call(const AstExpr *e) {
   return e && e->kind == EXPR_CALL && e->as.call.fn->kind == EXPR_NAME &&
          strcmp(e->as.call.fn->as.name, "auto") == 0;
 }
 
+/* Kinds that only the default tells are filled in at the first check (enter_statics). */
 static bool read_statics(Arena *a, SemaKernel *k, DiagSink *sink) {
   const AstDecls *d = &k->ast->statics;
   k->nstatics = d->n;
@@ -56,6 +59,7 @@ static bool read_statics(Arena *a, SemaKernel *k, DiagSink *sink) {
   return ok;
 }
 
+/* Names are interned: equal text, equal pointer. */
 static int static_index(const SemaKernel *k, const char *name) {
   for (size_t i = 0; i < k->nstatics; i++)
     if (k->statics[i].name.text == name)
@@ -63,6 +67,7 @@ static int static_index(const SemaKernel *k, const char *name) {
   return -1;
 }
 
+/* Each name once, whichever parameters write it. */
 static void add_static_extent(Arena *a, SemaKernel *k, const char *name) {
   for (size_t i = 0; i < k->nextents; i++)
     if (k->extents[i] == name)
@@ -74,6 +79,7 @@ static void add_static_extent(Arena *a, SemaKernel *k, const char *name) {
   k->extents = v;
 }
 
+/* A plain name may be a symbol; `OH = H // 2` names an expression instead. */
 static void read_extents(Arena *a, SemaKernel *k, SemaParam *p) {
   const AstType *t = p->decl->type;
   p->rank = (int)t->nextents;
@@ -89,6 +95,7 @@ static void read_extents(Arena *a, SemaKernel *k, SemaParam *p) {
   }
 }
 
+/* A dtype, or a compile-time parameter that stands for one and is bound by the argument. */
 static bool param_dtype(const SemaKernel *k, SemaParam *p, DiagSink *sink) {
   const AstName *base = &p->decl->type->base;
   p->dtype = DT_NONE;
@@ -116,6 +123,7 @@ static bool param_dtype(const SemaKernel *k, SemaParam *p, DiagSink *sink) {
   return false;
 }
 
+/* What cannot be whatever the arguments are. */
 static bool param_shape(const SemaParam *p, DiagSink *sink) {
   const AstType *t = p->decl->type;
   if (t->nextents > SEMA_MAX_RANK) {
@@ -140,6 +148,7 @@ static bool param_shape(const SemaParam *p, DiagSink *sink) {
   return true;
 }
 
+/* One input or output of the signature. */
 static bool read_param(Arena *a, SemaKernel *k, const AstDecl *d, bool output, SemaParam *p,
                        DiagSink *sink) {
   p->name = d->name;
@@ -153,6 +162,7 @@ static bool read_param(Arena *a, SemaKernel *k, const AstDecl *d, bool output, S
   return true;
 }
 
+/* Reads what the text says; nothing is evaluated yet. */
 bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
   const AstKernel *ast = k->ast;
   bool ok = read_statics(a, k, sink);
@@ -167,6 +177,7 @@ bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
   return ok;
 }
 
+/* For :help and messages; without the blank before the brace. */
 const char *sema_signature(Arena *a, const SemaKernel *k) {
   Span s = k->ast->header;
   size_t n = s.end - s.begin;
@@ -178,6 +189,7 @@ const char *sema_signature(Arena *a, const SemaKernel *k) {
 
 /* ---------------------------------------------------------------- compile-time parameters */
 
+/* A compile-time value as the body sees it: numbers without a type unless one is written. */
 TExpr *sema_value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span) {
   TExpr *e;
   switch (v->kind) {
@@ -198,6 +210,7 @@ TExpr *sema_value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span 
   }
 }
 
+/* The reverse; false for what is not known when compiling. */
 static bool to_value(const TExpr *e, SemaValue *out) {
   memset(out, 0, sizeof *out);
   if (e->kind == TE_DTYPE) {
@@ -216,6 +229,7 @@ static bool to_value(const TExpr *e, SemaValue *out) {
   return out->kind != SV_UNSET;
 }
 
+/* Kinds, in the words of messages. */
 static const char *kind_text(SemaValueKind k) {
   static const char *const text[] = {
       [SV_UNSET] = "nothing", [SV_INT] = "an int",      [SV_FLOAT] = "a float",
@@ -223,6 +237,7 @@ static const char *kind_text(SemaValueKind k) {
   return text[k];
 }
 
+/* May use the parameters before it, which are declared already. */
 static TExpr *default_value(Check *c, SemaStatic *s) {
   TExpr *e = sema_check_expr(c, s->decl->init);
   SemaValue v;
@@ -246,6 +261,7 @@ static TExpr *default_value(Check *c, SemaStatic *s) {
   return s->type != DT_NONE ? sema_convert(c, e, s->type) : e;
 }
 
+/* Set, else the default, else an error; at the definition unknown, and silent. */
 static TExpr *static_value(Check *c, size_t i) {
   SemaStatic *s = &c->kernel->statics[i];
   const SemaValue *set = c->spec ? &c->spec->statics[i] : NULL;
@@ -261,6 +277,7 @@ static TExpr *static_value(Check *c, size_t i) {
   return sema_texpr_error(c, s->name.span);
 }
 
+/* In order, so that defaults see those before. */
 static void enter_statics(Check *c) {
   for (size_t i = 0; i < c->kernel->nstatics; i++) {
     SemaStatic *s = &c->kernel->statics[i];
@@ -273,6 +290,7 @@ static void enter_statics(Check *c) {
 
 /* ---------------------------------------------------------------- extents */
 
+/* Symbolic extents are variables of the kernel, bound from the arguments' shapes. */
 static TExpr *new_extent(Check *c, const char *name, Span span) {
   TVar *v = sema_tvar_new(c, TV_EXTENT, name, DT_I64, span);
   SemaTree *t = c->tree;
@@ -335,11 +353,13 @@ static void find_symbols(Check *c, const AstExpr *e, bool may_bind) {
   }
 }
 
+/* Arguments of a call inside an extent, ceildiv(N, 4). */
 static void find_in_args(Check *c, const AstArgs *args, bool may_bind) {
   for (size_t i = 0; i < args->n; i++)
     find_symbols(c, args->v[i].value, may_bind);
 }
 
+/* Before the shapes: they may use them. */
 static void enter_static_extents(Check *c) {
   const SemaKernel *k = c->kernel;
   for (size_t i = 0; i < k->nextents; i++) {
@@ -356,6 +376,7 @@ static void enter_static_extents(Check *c) {
   }
 }
 
+/* All inputs are walked before any shape is typed, so that names bind in any order. */
 static void enter_symbols(Check *c) {
   const SemaKernel *k = c->kernel;
   for (size_t i = 0; i < k->ninputs; i++)
@@ -365,6 +386,7 @@ static void enter_symbols(Check *c) {
 
 /* ---------------------------------------------------------------- parameters */
 
+/* Before the extents, which may use them whatever their order in the signature. */
 static void enter_scalars(Check *c) {
   const SemaKernel *k = c->kernel;
   for (size_t i = 0; i < k->ninputs; i++) {
@@ -382,6 +404,7 @@ static void enter_scalars(Check *c) {
   }
 }
 
+/* An output has no argument to take an extent from. */
 static bool extent_bound(Check *c, const SemaParam *p, const AstExpr *e) {
   if (e->kind != EXPR_NAME || sema_sym_find(c, e->as.name) || strcmp(e->as.name, "sms") == 0)
     return true;
@@ -394,6 +417,7 @@ static bool extent_bound(Check *c, const SemaParam *p, const AstExpr *e) {
   return false;
 }
 
+/* Shapes are expressions of extents and scalars, evaluated at the launch. */
 static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
   bool ok = true;
   for (int j = 0; j < p->rank; j++) {
@@ -418,6 +442,7 @@ static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
   return ok;
 }
 
+/* A parameter with an error stays declared, silently. */
 static void enter_tensor(Check *c, size_t i) {
   const SemaParam *p = &c->kernel->params[i];
   SemaType t = {.kind = TY_GLOBAL, .rank = p->rank};
@@ -434,6 +459,7 @@ static void enter_tensor(Check *c, size_t i) {
                  p->output ? "an output" : "a parameter");
 }
 
+/* `= 0` at an output: set before the first block runs. */
 static void enter_init(Check *c, size_t i) {
   const SemaParam *p = &c->kernel->params[i];
   if (!p->decl->init || !c->tree->buf[i])
@@ -447,6 +473,7 @@ static void enter_init(Check *c, size_t i) {
   c->tree->init[i] = sema_convert(c, v, c->tree->buf[i]->dtype);
 }
 
+/* The order of the steps is the order of what may use what. */
 bool sema_signature_enter(Check *c) {
   const SemaKernel *k = c->kernel;
   size_t n = k->ninputs + k->noutputs, errors = c->sink->errors;

@@ -8,11 +8,13 @@
 
 #include <string.h>
 
+/* In the scope at hand. */
 void sema_check_stmts(Check *c, const AstBlock *b) {
   for (size_t i = 0; i < b->n; i++)
     sema_check_stmt(c, b->v[i]);
 }
 
+/* Depth counts blocks, too. */
 void sema_check_block(Check *c, const AstBlock *b) {
   Block scope;
   sema_block_push(c, &scope);
@@ -22,6 +24,7 @@ void sema_check_block(Check *c, const AstBlock *b) {
   sema_block_pop(c);
 }
 
+/* For bodies: loops, branches. */
 void sema_check_block_into(Check *c, const AstBlock *b, TStmts *out) {
   TStmts *saved = c->out;
   c->out = out;
@@ -31,6 +34,8 @@ void sema_check_block_into(Check *c, const AstBlock *b, TStmts *out) {
 
 /* ---------------------------------------------------------------- the rest */
 
+/* Arms from the k-th on: an `else if` is an IF in the other branch, with what its condition
+ * needs. */
 static void check_if(Check *c, const AstStmt *s, size_t k) {
   if (k == s->as.branch.n) {
     if (s->as.branch.has_other)
@@ -59,6 +64,7 @@ static void check_if(Check *c, const AstStmt *s, size_t k) {
   VEC_PUSH(c->a, c->out, t);
 }
 
+/* The message may be a number: it is printed with the failure. */
 static void check_assert(Check *c, const AstStmt *s) {
   TExpr *cond = sema_check_cond(c, s->as.assertion.cond);
   TExpr *message = s->as.assertion.message ? sema_check_expr(c, s->as.assertion.message) : NULL;
@@ -76,6 +82,7 @@ static void check_assert(Check *c, const AstStmt *s) {
   t->as.report.nparts = message ? 1 : 0;
 }
 
+/* A call whose value is not used: atomics keep their effect, others their faults. */
 static void check_call_stmt(Check *c, const AstStmt *s) {
   TExpr *v = sema_check_expr(c, s->as.expr);
   if (sema_is_error(v) || !sema_is_num(v) || sema_is_pure(v))
@@ -84,6 +91,7 @@ static void check_call_stmt(Check *c, const AstStmt *s) {
   t->as.let.value = v;
 }
 
+/* Ends the block; in a fn, gives its value. */
 static void check_return(Check *c, const AstStmt *s) {
   if (c->fn) {
     sema_loop_return(c, s); /* others are fn.c's, which never comes here with them */
@@ -101,6 +109,7 @@ static void check_return(Check *c, const AstStmt *s) {
   }
 }
 
+/* Out of a parallel loop there is no way: its iterations are independent. */
 static void check_break(Check *c, const AstStmt *s) {
   if (c->parallel && !c->loops) {
     Diag *d = diag_add(c->sink, E0304, s->span,
@@ -111,6 +120,7 @@ static void check_break(Check *c, const AstStmt *s) {
   sema_tstmt_new(c, TS_BREAK, s->span);
 }
 
+/* The kernel's own grid was taken by check_head and never comes here. */
 static void misplaced_grid(Check *c, const AstStmt *s) {
   if (s == c->kernel->ast->grid)
     return;
@@ -121,6 +131,7 @@ static void misplaced_grid(Check *c, const AstStmt *s) {
     diag_also(c->sink, d, c->kernel->ast->grid->span, NULL);
 }
 
+/* One case a kind. */
 void sema_check_stmt(Check *c, const AstStmt *s) {
   switch (s->kind) {
   case STMT_EXPR:

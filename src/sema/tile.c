@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* Operations on tiles are the block's; an iteration or an element's fn is one thread's. */
 bool sema_tile_allowed(Check *c, Span span, const char *what) {
   if (!c->parallel && !(c->fn && c->fn->apply))
     return true;
@@ -28,6 +29,7 @@ static TExpr *tile_arg(Check *c, const AstExpr *arg, const char *name) {
   return NULL;
 }
 
+/* From the end where negative, as in NumPy. */
 static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
   int64_t v;
   if (!sema_check_const_int(c, e, "an axis", &v))
@@ -44,6 +46,7 @@ static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
 
 /* ---------------------------------------------------------------- reductions and scans */
 
+/* An empty argmax has no index to give; other empty reductions have an identity. */
 static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char *name, Span span) {
   if (!op_takes(op, x->type.dtype)) {
     Diag *d = diag_add(c->sink, E0208, span, "%s does not take %s", name, sema_describe(c, x));
@@ -61,6 +64,7 @@ static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char 
   return !empty;
 }
 
+/* All axes reduced but kept: a tile of one element that broadcasts. */
 static TExpr *keep_all(Check *c, TExpr *scalar, int rank, Span span) {
   SemaType t = {.kind = TY_TILE, .dtype = scalar->type.dtype, .rank = rank};
   TExpr *e = sema_texpr_wrap1(c, TE_NEWAXIS, t, scalar, span);
@@ -71,6 +75,7 @@ static TExpr *keep_all(Check *c, TExpr *scalar, int rank, Span span) {
   return e;
 }
 
+/* Narrow floats are summed in f32, narrow integers in i32; max and min keep their type. */
 static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims) {
   SemaType t = {.kind = TY_TILE, .dtype = op_reduce_type(op, x->type.dtype)};
   for (int i = 0; i < x->type.rank && axis >= 0; i++) {
@@ -83,6 +88,7 @@ static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims)
   return t;
 }
 
+/* A vector's only axis is the whole of it: a scalar. */
 TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
   bool all = axis < 0 || (x->type.rank == 1 && !keepdims);
   TExpr *e =
@@ -93,6 +99,7 @@ TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, 
   return all && keepdims ? keep_all(c, e, x->type.rank, span) : e;
 }
 
+/* sum(x), sum(x, axis = k), sum(x, axis = k, keepdims = true). */
 TExpr *sema_check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name) {
   static const char *const params[] = {"x", "axis", "keepdims", NULL};
   Args args;
@@ -108,6 +115,7 @@ TExpr *sema_check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name
   return sema_reduce_tile(c, op, x, axis, keepdims, e->span);
 }
 
+/* Running sums and maxima; along the only axis of a vector, else the axis must be said. */
 TExpr *sema_check_scan(Check *c, const AstExpr *e, OpCode op) {
   static const char *const params[] = {"x", "axis", "reverse", "exclusive", NULL};
   const char *name = op == OP_SUM ? "cumsum" : "cummax";
@@ -155,6 +163,7 @@ static bool int_args(Check *c, const AstExpr *e, const char *what, int *n, int64
   return true;
 }
 
+/* Views of tiles. Of tensors the caller can pass the view itself, for any is taken. */
 static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
   if (!e->as.call.args.npos) {
     diag_add(c->sink, E0110, e->span, "%s takes a tile first", name);
@@ -174,6 +183,7 @@ static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
   return NULL;
 }
 
+/* The same elements in row-major order. */
 TExpr *sema_check_reshape(Check *c, const AstExpr *e) {
   TExpr *x = view_arg(c, e, "reshape");
   SemaType t = sema_type_kind(TY_TILE);
@@ -195,6 +205,7 @@ TExpr *sema_check_reshape(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
+/* Any permutation of the axes. */
 TExpr *sema_check_transpose(Check *c, const AstExpr *e) {
   TExpr *x = view_arg(c, e, "transpose");
   int64_t p[SEMA_MAX_RANK];
@@ -221,6 +232,7 @@ TExpr *sema_check_transpose(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- assignment */
 
+/* Options are left at their defaults; gemm sets them. */
 static TStmt *dot_stmt(Check *c, const TRegion *dst, TExpr *dot, bool accumulate, Span span) {
   TStmt *s = sema_tstmt_new(c, TS_DOT, span);
   s->as.dot.c = *dst;
@@ -231,6 +243,7 @@ static TStmt *dot_stmt(Check *c, const TRegion *dst, TExpr *dot, bool accumulate
   return s;
 }
 
+/* Whether the expression reads exactly the place: `c + a @ b` with c on the left. */
 static bool is_place(const TExpr *e, const TRegion *dst) {
   if (e->kind != TE_REGION)
     return false;
@@ -256,6 +269,7 @@ static bool assign_product(Check *c, const TRegion *dst, TExpr *v, const SemaTyp
   return true;
 }
 
+/* `place = value` of a tile: product, or a conversion and an assignment. */
 void sema_assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
   SemaType to = sema_type_tile(dst->buf->dtype, 0, dst->buf->extent);
   sema_region_shape(dst, &to);
@@ -278,6 +292,7 @@ void sema_assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
   s->as.assign.value = sema_convert(c, value, to.dtype);
 }
 
+/* A fragment of the value's own; it never changes afterwards. */
 TBuf *sema_snapshot(Check *c, const char *name, TExpr *value, SemaType type, Span span) {
   TBuf *b = sema_tbuf_new(c, TB_FRAGMENT, name, &type, span);
   b->immutable = true;
@@ -287,6 +302,7 @@ TBuf *sema_snapshot(Check *c, const char *name, TExpr *value, SemaType type, Spa
   return b;
 }
 
+/* Constants need no name. */
 TExpr *sema_bind_value(Check *c, const char *name, TExpr *value, Span span) {
   if (sema_is_tile(value)) {
     if (!sema_tile_allowed(c, span, "a tile kept aside"))

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* Zeroed but for what is given. */
 TExpr *sema_texpr_new(Check *c, TExprKind kind, SemaType type, Span span) {
   TExpr *e = ARENA_NEW(c->a, TExpr);
   e->kind = kind;
@@ -32,6 +33,7 @@ SemaType sema_type_tile(DType d, int rank, const int64_t *extent) {
   return t;
 }
 
+/* int is i64 and float f64 where nothing else decides. */
 SemaType sema_type_definite(SemaType t) {
   t.untyped = false;
   return t;
@@ -46,6 +48,7 @@ TExpr *sema_texpr_error(Check *c, Span span) {
   return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_ERROR), span);
 }
 
+/* An int from 2^63 on keeps type U64 in its value, and is refused where it does not fit. */
 TExpr *sema_texpr_const(Check *c, Scalar v, bool untyped, Span span) {
   DType t = untyped && v.type == DT_U64 ? DT_I64 : v.type;
   TExpr *e = sema_texpr_new(c, TE_CONST, sema_type_num(t, untyped), span);
@@ -114,6 +117,7 @@ bool sema_is_num(const TExpr *e) {
   return e->type.kind == TY_NUM;
 }
 
+/* Not what lies beyond i64. */
 bool sema_is_const_int(const TExpr *e, int64_t *v) {
   if (e->kind != TE_CONST || !dtype_is_int(e->type.dtype))
     return false;
@@ -123,6 +127,7 @@ bool sema_is_const_int(const TExpr *e, int64_t *v) {
   return true;
 }
 
+/* Origins and stops of a region. */
 static bool axes_pure(const TRegion *r, int n) {
   for (int i = 0; i < n; i++)
     if (!sema_is_pure(r->axis[i].origin) || (r->axis[i].stop && !sema_is_pure(r->axis[i].stop)))
@@ -130,6 +135,8 @@ static bool axes_pure(const TRegion *r, int n) {
   return true;
 }
 
+/* Loads are not: between two evaluations the element may change. Tiles are, inside one statement.
+ */
 bool sema_is_pure(const TExpr *e) {
   switch (e->kind) {
   case TE_REGION:
@@ -159,6 +166,8 @@ bool sema_is_pure(const TExpr *e) {
 
 /* ---------------------------------------------------------------- operations and folding */
 
+/* By op_eval, the only arithmetic there is. A division by zero that is certain is reported here.
+ */
 static bool fold(Check *c, TExpr *e) {
   Scalar v[4];
   for (int i = 0; i < e->nargs; i++) {
@@ -178,6 +187,7 @@ static bool fold(Check *c, TExpr *e) {
   return true;
 }
 
+/* An operand with an error makes the result one, silently. */
 TExpr *sema_texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int n, Span span) {
   TExpr *e = sema_texpr_new(c, TE_OP, type, span);
   e->as.op = op;
@@ -219,6 +229,7 @@ int sema_region_rank(const TRegion *r) {
   return n;
 }
 
+/* As seen from outside: after `.T`. */
 void sema_region_shape(const TRegion *r, SemaType *t) {
   t->rank = 0;
   for (int i = 0; i < r->buf->rank; i++)
@@ -233,6 +244,7 @@ void sema_region_shape(const TRegion *r, SemaType *t) {
 
 /* ---------------------------------------------------------------- equality and differences */
 
+/* The same elements in the same order. */
 static bool same_region(const TRegion *a, const TRegion *b) {
   if (a->buf != b->buf || a->trans != b->trans)
     return false;
@@ -288,6 +300,7 @@ static int64_t wrap_mul(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
+/* Anything that is not taken apart further; equal ones are collected. */
 static void lin_atom(Lin *l, const TExpr *e, int64_t k) {
   for (int i = 0; i < l->n; i++)
     if (sema_texpr_same(l->atom[i], e)) {
@@ -346,6 +359,7 @@ static void lin_add(Lin *l, const TExpr *e, int64_t k) {
   lin_atom(l, e, k);
 }
 
+/* True where all atoms cancel: what is left is the constant. */
 bool sema_texpr_difference(const TExpr *a, const TExpr *b, int64_t *d) {
   Lin l = {.ok = true};
   lin_add(&l, a, 1);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+/* A bool is none. */
 static bool is_number(SemaNum x) {
   return x.dtype != DT_BOOL;
 }
@@ -26,6 +27,8 @@ const char *sema_num_name(SemaNum x) {
   return is_float(x) ? "float" : "int";
 }
 
+/* Floats may lose digits but not become infinite; the last half step rounds down, hence 1.0625.
+ */
 bool sema_fits(Scalar v, DType t) {
   if (t == DT_BOOL)
     return v.type == DT_BOOL;
@@ -46,6 +49,7 @@ bool sema_fits(Scalar v, DType t) {
 /* Fails with a text; hint may be NULL. */
 static bool fail(Arena *a, SemaRule *out, DiagCode code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* Fails with a text; hint may be NULL. */
 static bool fail(Arena *a, SemaRule *out, DiagCode code, const char *hint, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -80,6 +84,7 @@ static const char *conversion(Arena *a, const char *type, SemaNum x) {
   return arena_printf(a, "%s(%s)", type, x.text ? x.text : "x");
 }
 
+/* As the language writes it. */
 static const char *number_text(Arena *a, Scalar v) {
   Str s = str_new(a);
   if (dtype_is_float(v.type))
@@ -91,11 +96,13 @@ static const char *number_text(Arena *a, Scalar v) {
   return str_text(&s);
 }
 
+/* Both operands and the result of one type. */
 static void result(SemaRule *out, DType t, bool untyped) {
   out->left = out->right = out->dtype = t;
   out->untyped = untyped;
 }
 
+/* With the range, which is what the reader needs. */
 static bool does_not_fit(Arena *a, SemaNum x, DType t, SemaRule *out) {
   if (dtype_is_int(t))
     return fail(a, out, E0204, NULL, "%s does not fit %s, whose range is %lld to %llu",
@@ -135,6 +142,7 @@ static DType common_float(DType x, DType y) {
   return dtype_bits(x) > dtype_bits(y) ? x : y;
 }
 
+/* The wider; of two signs only a wider signed one holds both. */
 static bool meet_ints(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
   DType wide = dtype_bits(x.dtype) >= dtype_bits(y.dtype) ? x.dtype : y.dtype;
   if (dtype_is_signed(x.dtype) == dtype_is_signed(y.dtype)) {
@@ -152,6 +160,7 @@ static bool meet_ints(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
               "a signed and an unsigned integer do not mix: %s, %s", operand(a, x), operand(a, y));
 }
 
+/* The hint writes the conversion to the number's type. */
 static bool bool_meets(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
   SemaNum b = is_number(x) ? y : x;
   SemaNum n = is_number(x) ? x : y;
@@ -160,6 +169,7 @@ static bool bool_meets(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
               operand(a, x), operand(a, y));
 }
 
+/* The order of the cases is the order of the language's sentences. */
 bool sema_meet(Arena *a, SemaSide side, SemaNum x, SemaNum y, SemaRule *out) {
   memset(out, 0, sizeof *out);
   if (x.dtype == DT_BOOL && y.dtype == DT_BOOL) {
@@ -186,6 +196,7 @@ bool sema_meet(Arena *a, SemaSide side, SemaNum x, SemaNum y, SemaRule *out) {
 
 /* ---------------------------------------------------------------- operators */
 
+/* Operators to rows; those without a row of their own are the caller's. */
 static OpCode op_of(AstOp op) {
   static const OpCode table[AST_OP_COUNT] = {[AST_NO_OP] = OP_NONE,
                                              [AST_OR] = OP_OR,
@@ -220,10 +231,12 @@ static bool is_compare(AstOp op) {
   return op >= AST_EQ && op <= AST_GE;
 }
 
+/* The operand's text in a hint. */
 static const char *source(SemaNum x, const char *otherwise) {
   return x.text ? x.text : otherwise;
 }
 
+/* The left side alone decides the type. */
 static bool shift(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
   if (!dtype_is_int(x.dtype) || !dtype_is_int(y.dtype))
     return fail(a, out, E0205, NULL, "a shift takes integers: %s, %s", operand(a, x),
@@ -234,6 +247,7 @@ static bool shift(Arena *a, SemaNum x, SemaNum y, SemaRule *out) {
   return true;
 }
 
+/* Counting bools is common; the hint says how. */
 static bool refuse_bools(Arena *a, AstOp op, SemaNum x, SemaNum y, SemaRule *out) {
   const char *hint =
       op == AST_ADD || op == AST_SUB || op == AST_MUL
@@ -262,6 +276,7 @@ static bool operator_takes(Arena *a, AstOp op, SemaNum x, SemaNum y, SemaRule *o
   return true;
 }
 
+/* Comparisons compute in the common type and give a bool. */
 bool sema_binary(Arena *a, SemaSide side, AstOp op, SemaNum x, SemaNum y, SemaRule *out) {
   memset(out, 0, sizeof *out);
   OpCode row = op_of(op);
@@ -279,6 +294,7 @@ bool sema_binary(Arena *a, SemaSide side, AstOp op, SemaNum x, SemaNum y, SemaRu
   return true;
 }
 
+/* The type stays; only which operands are taken is to be checked. */
 bool sema_unary(Arena *a, SemaSide side, AstOp op, SemaNum x, SemaRule *out) {
   (void)side;
   memset(out, 0, sizeof *out);
@@ -301,6 +317,7 @@ bool sema_unary(Arena *a, SemaSide side, AstOp op, SemaNum x, SemaRule *out) {
 
 /* ---------------------------------------------------------------- operations by name */
 
+/* Rows that programs write as operators, not as calls. */
 static bool is_operator(OpCode op) {
   switch (op) {
   case OP_CONST:
@@ -326,6 +343,8 @@ static bool is_operator(OpCode op) {
   }
 }
 
+/* Everything of the table that is elementwise mathematics: adding a row makes its name callable.
+ */
 static bool callable(OpCode op) {
   const OpInfo *i = op_info(op);
   return i->cls == OPC_PURE && i->arity > 0 && i->accuracy != ACC_APPROX && !is_operator(op) &&
@@ -333,11 +352,13 @@ static bool callable(OpCode op) {
          i->rule != RULE_DESC && i->rule != RULE_I32;
 }
 
+/* Names of programs are the table's. */
 OpCode sema_builtin(const char *name) {
   OpCode op = op_find(name);
   return op != OP_NONE && callable(op) ? op : OP_NONE;
 }
 
+/* In the table's order. */
 const char *sema_builtin_name(size_t i) {
   for (int op = 0; op < (int)OP_COUNT; op++)
     if (callable((OpCode)op) && i-- == 0)
@@ -365,6 +386,7 @@ static bool meet_all(Arena *a, SemaSide side, const SemaNum *x, int n, SemaRule 
   return true;
 }
 
+/* The row says which types it takes; the hint converts a lone integer. */
 static bool takes(Arena *a, OpCode op, const SemaNum *x, int n, SemaRule *out) {
   DType t = out->left;
   if (op_takes(op, t))
@@ -383,6 +405,7 @@ static bool takes(Arena *a, OpCode op, const SemaNum *x, int n, SemaRule *out) {
   return fail(a, out, E0208, NULL, "%s takes %s: %s", info->name, want, str_text(&s));
 }
 
+/* where(c, x, y): x and y meet, c is a bool. */
 static bool apply_select(Arena *a, SemaSide side, const SemaNum *x, SemaRule *out) {
   if (!sema_meet(a, side, x[1], x[2], out))
     return false;
@@ -395,6 +418,7 @@ static bool apply_select(Arena *a, SemaSide side, const SemaNum *x, SemaRule *ou
   return true;
 }
 
+/* A function of floats makes a float of an int without a type: sqrt(2). */
 bool sema_apply(Arena *a, SemaSide side, OpCode op, const SemaNum *x, int n, SemaRule *out) {
   memset(out, 0, sizeof *out);
   const OpInfo *info = op_info(op);
@@ -414,6 +438,7 @@ bool sema_apply(Arena *a, SemaSide side, OpCode op, const SemaNum *x, int n, Sem
   return true;
 }
 
+/* The accumulator's type; it never narrows inside the product. */
 DType sema_product(DType a, DType b) {
   bool f8 = (a == DT_F8E4M3 && b == DT_F8E5M2) || (a == DT_F8E5M2 && b == DT_F8E4M3);
   if ((a != b && !f8) || a == DT_BOOL)
