@@ -73,7 +73,8 @@ struct Gpu {
   CUdeviceptr stop_word;
   GpuWords *words; /* pinned memory of the host, mapped */
   CUdeviceptr fault_device;
-  bool stopping; /* the stop word is set, and work that should see it still runs */
+  CUdeviceptr ring; /* print.c; 0 until wanted */
+  bool stopping;    /* the stop word is set, and work that should see it still runs */
   Staging staging[2];
   GpuModule *modules;
   GpuKernel *spin; /* timing.c; NULL until wanted */

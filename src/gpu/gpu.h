@@ -253,6 +253,7 @@ typedef struct GpuFault {
   uint32_t site;
   int64_t value[2]; /* the index and the extent */
   uint32_t block[3];
+  uint32_t call; /* CUDA_ARG_CALL of the launch */
 } GpuFault;
 
 /* The device's address of a GpuFault, zero while there is none. It is mapped memory of the host, so
@@ -260,6 +261,24 @@ typedef struct GpuFault {
 GpuPtr gpu_fault_slot(const Gpu *g);
 /* After a wait: copies the record and clears it; false if there is none. */
 bool gpu_fault_take(Gpu *g, GpuFault *out);
+
+/* The ring that kernels print to: a GpuPrintHead, then words (src/lower, CudaPrint). Made on first
+ * request. */
+Status gpu_print_ring(Gpu *g, GpuPtr *out);
+typedef struct GpuPrintHead {
+  uint32_t used, dropped, size,
+      unused; /* words used (may exceed size), lines lost, words there are */
+} GpuPrintHead;
+/* One line: where it comes from, and its values. */
+typedef struct GpuPrintLine {
+  uint32_t line, call, thread;
+  uint32_t block[3];
+  const uint64_t *value;
+  size_t nvalues;
+} GpuPrintLine;
+/* After a wait: the lines printed since the last time, by call and block, in each block in the
+ * order they were printed; empties the ring. Memory from the arena. */
+Status gpu_print_take(Gpu *g, Arena *a, GpuPrintLine **lines, size_t *n, uint32_t *dropped);
 
 /* ---- timing -------------------------------------------------------------------------------- */
 

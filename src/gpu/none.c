@@ -71,6 +71,8 @@ NONE(gpu_sync, (Gpu * g, GpuStream *s))
 NONE(gpu_stop, (Gpu * g, bool stop))
 NONE(gpu_time,
      (Gpu * g, const GpuTimeOptions *o, Status (*launch)(void *), void *ctx, GpuTiming *out))
+NONE(gpu_print_ring, (Gpu * g, GpuPtr *out))
+NONE(gpu_print_take, (Gpu * g, Arena *a, GpuPrintLine **lines, size_t *n, uint32_t *dropped))
 NONE(gpu_tmap_encode, (Gpu * g, const GpuTmap *t, void *out))
 
 void gpu_module_unload(Gpu *g, GpuModule *m) {}

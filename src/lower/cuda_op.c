@@ -188,15 +188,11 @@ static void fault(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   int64_t n = constant(op, 1);
   bool known = n >= 0 && (size_t)n < p->k->sites.n;
-  CudaSite site = {s->span, known ? p->k->sites.v[n] : "a check failed: {0}, {1}"};
+  const char *site = cuda_site(p, s->span, known ? p->k->sites.v[n] : "a check failed: {0}, {1}");
   Str cond = str_new(p->a), args = str_new(p->a);
-  need(p, s, "ts_fault");
-  p->fault = true;
   cuda_expr(p, op->operand[0].expr, PREC_COMMA, &cond);
   arguments(p, op, 2, "", &args);
-  cuda_line(p, "if (%s) ts_fault(fault, %u, %s;", str_text(&cond), (unsigned)p->sites.n,
-            str_text(&args) + 1);
-  VEC_PUSH(p->a, &p->sites, site);
+  cuda_line(p, "if (%s) ts_fault(%s, %s;", str_text(&cond), site, str_text(&args) + 1);
 }
 
 /* ---- vectors of bytes ---------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ static const char *const reserved[] = {
     "true",      "try",       "typedef",  "typeid",   "typename",  "union",    "unsigned",
     "using",     "virtual",   "void",     "volatile", "wchar_t",   "while",    "xor",
     "xor_eq",    "threadIdx", "blockIdx", "blockDim", "gridDim",   "warpSize", "smem",
-    "fault",     "stop",      "main",     "linux",    "unix",
+    "fault",     "stop",      "call",     "print",    "line",      "main",     "linux",
+    "unix",
 };
 
 /* By the language or by a name given before. */
@@ -270,6 +271,11 @@ static void words(Printer *p, Args *args, Str *out) {
   if (p->fault)
     parameter(p, args, (CudaArg){CUDA_ARG_FAULT, NULL, NULL, NULL}, out, "ts_fault_record *",
               "fault");
+  if (p->print)
+    parameter(p, args, (CudaArg){CUDA_ARG_PRINT, NULL, NULL, NULL}, out, "ts_print_ring *",
+              "print");
+  if (p->fault || p->print)
+    parameter(p, args, (CudaArg){CUDA_ARG_CALL, NULL, NULL, NULL}, out, "unsigned ", "call");
   if (p->stop)
     parameter(p, args, (CudaArg){CUDA_ARG_STOP, NULL, NULL, NULL}, out, "const volatile unsigned *",
               "stop");
@@ -322,6 +328,8 @@ static CudaText *assemble(Printer *p) {
   t->nargs = (int)args.n;
   t->site = p->sites.v;
   t->nsites = (int)p->sites.n;
+  t->print = p->prints.v;
+  t->nprints = (int)p->prints.n;
   t->threads = p->k->threads;
   t->shared_bytes = p->k->shared_bytes;
   memcpy(t->cluster, p->k->cluster, sizeof t->cluster);

@@ -47,9 +47,10 @@ typedef struct Printer {
   Map *parts; /* of the prelude, asked for */
   Str prelude;
   VEC(CudaSite) sites;
+  VEC(CudaPrint) prints;
   int whiles;  /* depth of WHILE loops */
   bool shared; /* the block's shared memory is used */
-  bool stop, fault;
+  bool stop, fault, print;
   bool polls; /* WHILE loops look at the stop word */
   const SrcFile *file;
   uint32_t line; /* of the last comment */
@@ -128,6 +129,8 @@ void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out);
 
 void cuda_block(Printer *p, const IrBlock *b);
 void cuda_op(Printer *p, const IrStmt *s);
+/* Notes a place that a fault can name, and gives "fault, call, N" to name it with. */
+const char *cuda_site(Printer *p, Span span, const char *text);
 /* A line of the body: indentation, text, newline. */
 void cuda_line(Printer *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cuda_fail(Printer *p, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -304,30 +304,95 @@ static void print_roles(Printer *p, const IrStmt *s) {
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-/* Values in the message would need the record to hold them: the words alone are kept. */
-static const char *report_text(Printer *p, const IrReport *r) {
+const char *cuda_site(Printer *p, Span span, const char *text) {
+  CudaSite site = {span, text};
+  (void)cuda_part(p, "ts_fault");
+  p->fault = true;
+  VEC_PUSH(p->a, &p->sites, site);
+  return arena_printf(p->a, "fault, call, %zu", p->sites.n - 1);
+}
+
+/* The values of a report's parts, as many as there is room for; returns their number. */
+static size_t report_values(const IrReport *r, IrExpr **value, size_t room) {
+  size_t n = 0;
+  for (int i = 0; i < r->nparts && n < room; i++)
+    if (r->part[i].value)
+      value[n++] = r->part[i].value;
+  return n;
+}
+
+/* A value's 64 bits: integers extended, floats as f64. */
+static const char *value_bits(Printer *p, IrExpr *e, const char *type) {
   Str s = str_new(p->a);
+  if (dtype_is_float(e->type)) {
+    str_addf(&s, "(%s)__double_as_longlong((double)", type);
+    cuda_expr(p, e, PREC_UNARY, &s);
+    str_addc(&s, ')');
+  } else {
+    bool widen = dtype_is_signed(e->type) && *type == 'u'; /* the sign first */
+    str_addf(&s, "(%s)%s", type, widen ? "(long long)" : "");
+    cuda_expr(p, e, PREC_UNARY, &s);
+  }
+  return str_text(&s);
+}
+
+/* The record of a fault has room for two values, {0} and {1}; {0f} is a float's. */
+static const char *assert_text(Printer *p, const IrReport *r) {
+  Str s = str_new(p->a);
+  int values = 0;
   str_add(&s, "assertion failed");
-  for (int i = 0; i < r->nparts; i++)
-    if (r->part[i].text)
-      str_addf(&s, "%s%s", i == 0 ? ": " : " ", r->part[i].text);
+  for (int i = 0; i < r->nparts; i++) {
+    const IrReportPart *part = &r->part[i];
+    str_add(&s, i == 0 ? ": " : " ");
+    if (part->text)
+      str_add(&s, part->text);
+    else if (part->value && values < 2)
+      str_addf(&s, "{%d%s}", values++, dtype_is_float(part->value->type) ? "f" : "");
+    else
+      str_add(&s, "…");
+  }
   return str_text(&s);
 }
 
 /* A failing assert is a fault with words of its own; the kernel runs on, its results are dropped.
  */
-static void print_report(Printer *p, const IrStmt *s) {
+static void print_assert(Printer *p, const IrStmt *s) {
   const IrReport *r = &s->as.report;
-  if (r->kind == IRP_PRINT) {
-    cuda_fail(p, s->span, "`print` in a kernel runs on the CPU only");
-    return;
-  }
-  CudaSite site = {s->span, report_text(p, r)};
-  (void)cuda_part(p, "ts_fault");
-  p->fault = true;
-  cuda_bind_shared(p, (IrExpr *const *)&r->cond, 1);
-  cuda_line(p, "if (!(%s)) ts_fault(fault, %u, 0, 0);", text_of(p, r->cond), (unsigned)p->sites.n);
-  VEC_PUSH(p->a, &p->sites, site);
+  IrExpr *used[3] = {r->cond, NULL, NULL};
+  const char *site = cuda_site(p, s->span, assert_text(p, r));
+  size_t n = report_values(r, used + 1, 2);
+  cuda_bind_shared(p, used, 3);
+  cuda_line(p, "if (!(%s)) ts_fault(%s, %s, %s);", text_of(p, r->cond), site,
+            n > 0 ? value_bits(p, used[1], "long long") : "0",
+            n > 1 ? value_bits(p, used[2], "long long") : "0");
+}
+
+/* A line of the ring; the host puts words and values together. */
+static void print_print(Printer *p, const IrStmt *s) {
+  const IrReport *r = &s->as.report;
+  CudaPrint line = {s->span, r};
+  IrExpr *used[32] = {NULL};
+  size_t n = report_values(r, used, 32);
+  for (int i = 0; i < r->nparts; i++)
+    if (r->part[i].region) {
+      cuda_fail(p, s->span, "a tile printed inside a kernel is shown on the CPU only so far");
+      return;
+    }
+  (void)cuda_part(p, "ts_print");
+  p->print = true;
+  cuda_bind_shared(p, used, n);
+  cuda_line(p, "if (unsigned long long *line = ts_print(print, call, %zu, %zu)) {", p->prints.n, n);
+  for (size_t i = 0; i < n; i++)
+    cuda_line(p, "  line[%zu] = %s;", i, value_bits(p, used[i], "unsigned long long"));
+  cuda_line(p, "}");
+  VEC_PUSH(p->a, &p->prints, line);
+}
+
+static void print_report(Printer *p, const IrStmt *s) {
+  if (s->as.report.kind == IRP_PRINT)
+    print_print(p, s);
+  else
+    print_assert(p, s);
 }
 
 /* ---- any statement ------------------------------------------------------------------------- */

@@ -36,7 +36,15 @@ IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Targe
                          const LowerHook *hook, DiagSink *sink);
 
 /* What the launcher must pass, in this order, as the printed kernel's parameters. */
-typedef enum CudaArgKind { CUDA_ARG_TENSOR, CUDA_ARG_SCALAR, CUDA_ARG_TMAP, CUDA_ARG_FAULT, CUDA_ARG_STOP } CudaArgKind;
+typedef enum CudaArgKind {
+  CUDA_ARG_TENSOR,
+  CUDA_ARG_SCALAR,
+  CUDA_ARG_TMAP,
+  CUDA_ARG_FAULT, /* address of the fault record */
+  CUDA_ARG_PRINT, /* address of the print ring */
+  CUDA_ARG_CALL,  /* u32 of the launcher's choice, which comes back in faults and prints */
+  CUDA_ARG_STOP   /* address of the stop word */
+} CudaArgKind;
 typedef struct CudaArg {
   CudaArgKind kind;
   const IrBuffer *buf; /* TENSOR: device address of element 0 */
@@ -48,6 +56,12 @@ typedef struct CudaSite {
   Span span;
   const char *text; /* "index {0} is outside axis 1 of A, whose extent is {1}" */
 } CudaSite;
+/* A print statement, by its index in a record of the print ring: its values come in order, 64 bits
+ * each (integers extended, floats as f64). */
+typedef struct CudaPrint {
+  Span span;
+  const IrReport *report;
+} CudaPrint;
 typedef struct CudaText {
   const char *text;   /* self-contained CUDA C */
   const char *entry;  /* the kernel's name in it, extern "C" */
@@ -55,6 +69,8 @@ typedef struct CudaText {
   int nargs;
   CudaSite *site;
   int nsites;
+  CudaPrint *print;
+  int nprints;
   int threads;
   int64_t shared_bytes;
   int cluster[3];

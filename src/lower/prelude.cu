@@ -394,10 +394,10 @@ TS_FN unsigned long long ts_desc(unsigned address, unsigned leading, unsigned st
 struct ts_fault_record {
   unsigned claimed, site;
   long long value[2];
-  unsigned block[3];
+  unsigned block[3], call;
 };
-/* Keeps the first fault of the launch; the kernel runs on. */
-TS_FN void ts_fault(ts_fault_record *f, unsigned site, long long v0, long long v1) {
+/* Keeps the first fault; the kernel runs on. */
+TS_FN void ts_fault(ts_fault_record *f, unsigned call, unsigned site, long long v0, long long v1) {
   if (atomicCAS(&f->claimed, 0u, 1u) != 0u) return;
   f->site = site;
   f->value[0] = v0;
@@ -405,6 +405,25 @@ TS_FN void ts_fault(ts_fault_record *f, unsigned site, long long v0, long long v
   f->block[0] = blockIdx.x;
   f->block[1] = blockIdx.y;
   f->block[2] = blockIdx.z;
+  f->call = call;
+}
+//@ ts_print: fn
+struct ts_print_ring {
+  unsigned used, dropped, size, unused; /* in words; size is the host's */
+  unsigned long long word[1];
+};
+/* Room for a line with n values, behind three words that say whose it is; none when the ring is full. */
+TS_FN unsigned long long *ts_print(ts_print_ring *r, unsigned call, unsigned line, unsigned n) {
+  unsigned at = *(volatile unsigned *)&r->used < r->size ? atomicAdd(&r->used, n + 3u) : r->size;
+  if (at + n + 3u > r->size) {
+    atomicAdd(&r->dropped, 1u);
+    return 0;
+  }
+  unsigned long long *w = &r->word[at];
+  w[0] = (unsigned long long)(n + 3u) << 32 | line;
+  w[1] = (unsigned long long)blockIdx.z << 48 | (unsigned long long)blockIdx.y << 32 | blockIdx.x;
+  w[2] = (unsigned long long)threadIdx.x << 32 | call;
+  return w + 3;
 }
 //@ ts_inside: fn
 TS_FN bool ts_inside(long long i, long long extent) {

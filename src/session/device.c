@@ -182,30 +182,33 @@ static _Noreturn void device_failed(Session *s, Span span) {
   host_fail_with(s, ST_DEVICE);
 }
 
-/* Replaces {0} and {1} in a site's text. */
-static void add_site_text(const char *text, int64_t a, int64_t b, Str *out) {
-  for (; *text; text++)
-    if (text[0] == '{' && (text[1] == '0' || text[1] == '1') && text[2] == '}') {
-      str_addf(out, "%" PRId64, text[1] == '0' ? a : b);
-      text += 2;
+/* A value of 64 bits as an integer or, of a float, as its f64. */
+static void add_bits(uint64_t bits, bool is_float, Str *out) {
+  Scalar x = {.type = is_float ? DT_F64 : DT_I64, .as.u = bits};
+  scalar_print(x, out);
+}
+
+/* Replaces {0} and {1}, {0f} and {1f} where they are floats, in a site's text. */
+static void add_site_text(const char *text, const int64_t value[2], Str *out) {
+  for (; *text; text++) {
+    size_t n = text[0] == '{' && (text[1] == '0' || text[1] == '1') ? 2 + (text[2] == 'f') : 0;
+    if (n > 0 && text[n] == '}') {
+      add_bits((uint64_t)value[text[1] - '0'], n == 3, out);
+      text += n;
     } else {
       str_addc(out, *text);
     }
+  }
 }
 
 static void report_fault(Session *s, const GpuFault *f) {
   SessionGpu *g = s->gpu;
-  const Queued *q = g->nqueued ? &g->queued[g->nqueued - 1] : NULL;
-  for (size_t i = 0; i < g->nqueued; i++) /* the first call that has such a site */
-    if (f->site < (uint32_t)g->queued[i].text->nsites) {
-      q = &g->queued[i];
-      break;
-    }
+  const Queued *q = f->call < g->nqueued ? &g->queued[f->call] : NULL;
   Str text = session_str(s);
   Span span = {NULL, 0, 0};
   if (q && f->site < (uint32_t)q->text->nsites) {
     const CudaSite *place = &q->text->site[f->site];
-    add_site_text(place->text, f->value[0], f->value[1], &text);
+    add_site_text(place->text, f->value, &text);
     span = place->span;
   } else {
     str_add(&text, "a fault was recorded on the device");
@@ -216,6 +219,47 @@ static void report_fault(Session *s, const GpuFault *f) {
   const char *name = q ? q->name : "the kernel";
   g->nqueued = 0;
   session_fail_call(s, ST_FAIL, call, name);
+}
+
+/* What the evaluator would print: texts and values, blanks between. */
+static void add_line(const CudaPrint *print, const GpuPrintLine *line, Str *out) {
+  const IrReport *r = print->report;
+  size_t k = 0;
+  for (int i = 0; i < r->nparts; i++) {
+    const IrReportPart *part = &r->part[i];
+    if (i > 0)
+      str_addc(out, ' ');
+    if (part->text)
+      str_add(out, part->text);
+    else if (part->value && k < line->nvalues) {
+      Scalar x = {.type = dtype_is_float(part->value->type) ? DT_F64 : DT_I64,
+                  .as.u = line->value[k++]};
+      scalar_print(scalar_convert(x, part->value->type), out);
+    }
+  }
+  str_addc(out, '\n');
+}
+
+/* Writes what the queued calls printed. */
+static void show_prints(Session *s) {
+  SessionGpu *g = s->gpu;
+  GpuPrintLine *line = NULL;
+  size_t n = 0;
+  uint32_t dropped = 0;
+  Str out = session_str(s);
+  bool any = false;
+  for (size_t i = 0; i < g->nqueued; i++)
+    any = any || g->queued[i].text->nprints > 0;
+  if (!any || gpu_print_take(g->gpu, s->line, &line, &n, &dropped) != ST_OK)
+    return;
+  for (size_t i = 0; i < n; i++) {
+    const CudaText *text = line[i].call < g->nqueued ? g->queued[line[i].call].text : NULL;
+    if (text && line[i].line < (uint32_t)text->nprints)
+      add_line(&text->print[line[i].line], &line[i], &out);
+  }
+  if (dropped > 0)
+    str_addf(&out, "(%u more lines were printed than there is room for)\n", dropped);
+  (void)session_write(s, str_text(&out), out.n);
 }
 
 static void check_faults(Session *s) {
@@ -234,6 +278,7 @@ void device_finish(Session *s) {
     host_fail_with(s, status);
   if (status != ST_OK)
     device_failed(s, last);
+  show_prints(s);
   check_faults(s);
 }
 
@@ -370,12 +415,26 @@ static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const Ir
   if (a->kind == CUDA_ARG_TMAP)
     return encode_map(l, a->tmap, b, buffer_address(l, p->ir, a->tmap->buf));
   uint64_t *word = arena_alloc(session_scratch(l->s), sizeof *word);
-  if (a->kind == CUDA_ARG_SCALAR)
+  switch (a->kind) {
+  case CUDA_ARG_SCALAR:
     scalar_store(b->value[a->var->id], word);
-  else
-    *word = a->kind == CUDA_ARG_TENSOR  ? buffer_address(l, p->ir, a->buf)
-            : a->kind == CUDA_ARG_FAULT ? gpu_fault_slot(g)
-                                        : gpu_stop_word(g);
+    break;
+  case CUDA_ARG_TENSOR:
+    *word = buffer_address(l, p->ir, a->buf);
+    break;
+  case CUDA_ARG_FAULT:
+    *word = gpu_fault_slot(g);
+    break;
+  case CUDA_ARG_CALL:
+    *word = l->s->gpu->nqueued;
+    break; /* its place when it is remembered */
+  case CUDA_ARG_PRINT:
+    if (gpu_print_ring(g, word) != ST_OK)
+      device_failed(l->s, l->span);
+    break;
+  default:
+    *word = gpu_stop_word(g);
+  }
   return word;
 }
 
@@ -430,7 +489,8 @@ void device_launch(Launch *l) {
     device_failed(l->s, l->span);
   wrote(l);
   remember(l, l->spec->gpu->text);
-  if (l->s->gpu->nqueued >= MAX_QUEUED)
+  /* what a kernel prints stands before what the host prints next */
+  if (l->spec->gpu->text->nprints > 0 || l->s->gpu->nqueued >= MAX_QUEUED)
     device_finish(l->s);
 }
 

@@ -316,9 +316,10 @@ START_TEST(the_first_fault_is_kept) {
     s->as.op.operand[n] = (IrOperand){.kind = IRO_EXPR, .expr = operand[n]};
   CudaText *t = cuda_print(f.a, k, target_find("sm_80"), &sink);
   ck_assert_ptr_nonnull(t);
-  ck_assert_int_eq(t->nargs, 1);
+  ck_assert_int_eq(t->nargs, 2);
   GpuPtr slot = gpu_fault_slot(f.g);
-  void *args[] = {&slot};
+  unsigned call = 77;
+  void *args[] = {&slot, &call};
   GpuFault fault;
   GpuLaunch l = {
       .kernel = load(&f, t->text, t->entry), .grid = {1, 1, 1}, .block = {128}, .args = args};
@@ -330,9 +331,54 @@ START_TEST(the_first_fault_is_kept) {
   ok(&f, gpu_sync(f.g, NULL));
   ck_assert(gpu_fault_take(f.g, &fault));
   ck_assert_uint_eq(fault.site, 0);
+  ck_assert_uint_eq(fault.call, 77);
   ck_assert(fault.value[0] >= 200 && fault.value[0] < 256);
   ck_assert(fault.value[1] == 200 && fault.block[0] == 1 && fault.block[1] == 0);
   ck_assert(!gpu_fault_take(f.g, &fault));
+  teardown(&f);
+}
+END_TEST
+
+/* Every thread prints its index: all lines arrive, block by block, and what there is no room for is
+ * counted. */
+START_TEST(prints_arrive) {
+  Fixture f;
+  setup(&f);
+  DiagSink sink;
+  diag_init(&sink, f.a);
+  IrKernel *k = ir_kernel_new(f.a, names_new(f.a), "talking", IR_THREAD);
+  IrReportPart part[2] = {{.text = "i"}, {.value = add_grid(k, 256)}};
+  ir_add(k, &k->body, IRK_REPORT, nowhere)->as.report =
+      (IrReport){.kind = IRP_PRINT, .part = part, .nparts = 2};
+  CudaText *t = cuda_print(f.a, k, target_find("sm_80"), &sink);
+  ck_assert_ptr_nonnull(t);
+  GpuPtr ring;
+  ok(&f, gpu_print_ring(f.g, &ring));
+  unsigned call = 5;
+  void *args[] = {&ring, &call};
+  GpuPrintLine *line = NULL;
+  size_t n = 0;
+  uint32_t dropped = 0;
+  GpuLaunch l = {
+      .kernel = load(&f, t->text, t->entry), .grid = {3, 1, 1}, .block = {128}, .args = args};
+  for (int round = 0; round < 3; round++) {
+    ok(&f, gpu_launch(f.g, &l));
+    ok(&f, gpu_sync(f.g, NULL));
+    ok(&f, gpu_print_take(f.g, f.a, &line, &n, &dropped));
+    ck_assert(n == 384 && dropped == 0);
+    for (size_t i = 0; i < n; i++) {
+      ck_assert(line[i].call == 5 && line[i].line == 0 && line[i].nvalues == 1);
+      ck_assert_uint_eq(line[i].block[0], i / 128);
+      ck_assert_uint_eq(line[i].value[0], line[i].block[0] * 128 + line[i].thread);
+    }
+  }
+  l.grid[0] = 10000;
+  ok(&f, gpu_launch(f.g, &l));
+  ok(&f, gpu_print_take(f.g, f.a, &line, &n, &dropped));
+  ck_assert_uint_eq(n + dropped, 1280000);
+  ck_assert_uint_gt(n, 20000);
+  ok(&f, gpu_print_take(f.g, f.a, &line, &n, &dropped));
+  ck_assert(n == 0 && dropped == 0);
   teardown(&f);
 }
 END_TEST
@@ -537,6 +583,7 @@ int main(void) {
   tcase_add_test(c, events_and_timing);
   tcase_add_test(c, an_endless_kernel_is_stopped);
   tcase_add_test(c, the_first_fault_is_kept);
+  tcase_add_test(c, prints_arrive);
   tcase_add_test(c, a_hardware_fault_loses_the_device);
   tcase_add_test(c, tensor_maps_are_encoded_once);
   tcase_add_loop_test(c, arithmetic_is_the_evaluators, 0, DT_COUNT);
