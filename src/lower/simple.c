@@ -405,8 +405,11 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
   IrBuffer *b = st->as.alloc;
   b->layout = NULL; /* a statement about speed; row-major serves */
   b->unchecked |= s->k->unchecked;
-  if (!low_place_of(s, b)->spilled)
-    low_emit(s, IRK_ALLOC)->as.alloc = b;
+  if (low_place_of(s, b)->spilled)
+    return;
+  if (b->space == IRS_SHARED)
+    low_take_bytes(s, b);
+  low_emit(s, IRK_ALLOC)->as.alloc = b;
 }
 
 static void lower_stmt(Simple *s, IrStmt *st) {
@@ -456,13 +459,6 @@ static void lower_stmt(Simple *s, IrStmt *st) {
   }
 }
 
-static bool declares_tiles(const IrBlock *b) {
-  for (size_t i = 0; i < b->n; i++)
-    if (b->v[i]->kind == IRK_ALLOC)
-      return true;
-  return false;
-}
-
 void low_points(Simple *s, const IrBlock *in) {
   for (size_t i = 0; i < in->n; i++)
     lower_stmt(s, in->v[i]);
@@ -477,7 +473,7 @@ static bool ends_in_jump(const IrBlock *b) {
 static void lower_block(Simple *s, const IrBlock *in, IrBlock *out) {
   IrBlock *before = low_enter(s, out);
   low_points(s, in);
-  if (!s->in_map && !ends_in_jump(in) && (s->loops || declares_tiles(in)))
+  if (!s->in_map && !ends_in_jump(in) && s->loops)
     low_flush(s);
   low_enter(s, before);
 }

@@ -73,6 +73,8 @@ void low_fence(
     Simple *s); /* a low_barrier where what was noted conflicts with what is held; holds it */
 void low_flush(Simple *s); /* a low_barrier if anything is held */
 void low_barrier(Simple *s);
+/* Before a tile's declaration: a barrier where another that had its bytes is still held. */
+void low_take_bytes(Simple *s, const IrBuffer *b);
 IrAccess low_access_at(Simple *s, IrBuffer *b,
                        IrExpr *const *index); /* of the program's tile or tensor */
 /* FAULTs for the axes that the indices may leave; NULL where they cannot, else whether they do. */

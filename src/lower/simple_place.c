@@ -35,31 +35,97 @@ static void note_tile(Simple *s, const IrBuffer *b) {
   p->bytes = n * (int64_t)dtype_size(b->dtype);
 }
 
+/* ---- offsets: a tile lies where no tile lies that lives while it does ---- */
+
+/* Tiles that live now, those of enclosing blocks included. */
+typedef struct Live {
+  VEC(const IrBuffer *) tile;
+} Live;
+
+static bool is_tile_alloc(const IrStmt *st) {
+  return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL;
+}
+
+/* The number of the last statement of a block that uses each tile, by buffer id, + 1. */
+typedef struct LastUse {
+  size_t *last;
+  size_t now;
+} LastUse;
+
+static void use_buffer(IrBuffer **b, unsigned how, void *ctx) {
+  LastUse *u = ctx;
+  (void)how;
+  u->last[(*b)->id] = u->now + 1;
+}
+
+static bool use_stmt(IrStmt *st, void *ctx) {
+  IrVisitor v = {NULL, NULL, use_buffer, ctx};
+  ir_visit(st, &v);
+  return true;
+}
+
+static int64_t end_of(Simple *s, const IrBuffer *b) {
+  return b->offset + aligned(low_place_of(s, b)->bytes);
+}
+
+/* The lowest offset at which the tile meets none that lives: 0, or the end of one of these. */
+static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
+  int64_t bytes = aligned(low_place_of(s, b)->bytes), best = -1;
+  for (size_t c = 0; c <= live->tile.n; c++) {
+    int64_t at = c ? end_of(s, live->tile.v[c - 1]) : 0;
+    bool free = best < 0 || at < best;
+    for (size_t i = 0; i < live->tile.n && free; i++)
+      free = end_of(s, live->tile.v[i]) <= at || live->tile.v[i]->offset >= at + bytes;
+    if (free)
+      best = at;
+  }
+  return best;
+}
+
+static void end_lives(Live *live, size_t outer, const LastUse *u) {
+  size_t n = outer;
+  for (size_t i = outer; i < live->tile.n; i++)
+    if (u->last[live->tile.v[i]->id] > u->now)
+      live->tile.v[n++] = live->tile.v[i];
+  live->tile.n = n;
+}
+
+/* Places a block's tiles and those of its nested blocks; the greatest end. */
+static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
+  int64_t peak = 0;
+  size_t outer = live->tile.n;
+  LastUse u = {ARENA_ARRAY(s->arena, size_t, s->k->buffers.n), 0};
+  for (; u.now < b->n; u.now++) {
+    IrBlock one = {&b->v[u.now], 1, 1};
+    ir_walk(&one, use_stmt, &u);
+  }
+  for (u.now = 0; u.now < b->n; u.now++) {
+    IrStmt *st = b->v[u.now];
+    IrBlock *inner;
+    end_lives(live, outer, &u);
+    if (is_tile_alloc(st) && !low_place_of(s, st->as.alloc)->spilled) {
+      st->as.alloc->offset = first_fit(s, live, st->as.alloc);
+      VEC_PUSH(s->arena, &live->tile, st->as.alloc);
+      peak = end_of(s, st->as.alloc) > peak ? end_of(s, st->as.alloc) : peak;
+    }
+    for (int j = 0; (inner = ir_nested(st, j)); j++) {
+      int64_t end = plan_block(s, inner, live);
+      peak = end > peak ? end : peak;
+    }
+  }
+  live->tile.n = outer;
+  return peak;
+}
+
 static bool find_tiles(IrStmt *st, void *ctx) {
-  if (st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL)
+  if (is_tile_alloc(st))
     note_tile(ctx, st->as.alloc);
   return true;
 }
 
-/* Offsets of a block's tiles from `top` on, those of its nested blocks above them; the greatest
- * end. */
-static int64_t plan_block(Simple *s, IrBlock *b, int64_t top) {
-  int64_t peak = top;
-  for (size_t i = 0; i < b->n; i++) {
-    IrStmt *st = b->v[i];
-    IrBlock *inner;
-    if (st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL) {
-      const Place *p = low_place_of(s, st->as.alloc);
-      st->as.alloc->offset = top;
-      top += p->spilled ? 0 : aligned(p->bytes);
-    }
-    for (int j = 0; (inner = ir_nested(st, j)); j++) {
-      int64_t end = plan_block(s, inner, top);
-      peak = end > peak ? end : peak;
-    }
-    peak = top > peak ? top : peak;
-  }
-  return peak;
+static int64_t plan(Simple *s) {
+  Live live = {0};
+  return plan_block(s, &s->k->body, &live);
 }
 
 static Place *largest(Simple *s) {
@@ -132,7 +198,7 @@ bool low_place_tiles(Simple *s) {
   int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
-  while ((s->peak = plan_block(s, &s->k->body, 0)) > limit) {
+  while ((s->peak = plan(s)) > limit) {
     Place *p = largest(s);
     if (!p)
       return no_room(s, "nothing is left to move to scratch");
@@ -174,6 +240,17 @@ void low_flush(Simple *s) {
       low_barrier(s);
       return;
     }
+}
+
+void low_take_bytes(Simple *s, const IrBuffer *b) {
+  for (size_t i = 0; i < s->held.n; i++) {
+    const IrBuffer *o = s->k->buffers.v[i];
+    bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i].tile;
+    if (shared && o->offset < end_of(s, b) && b->offset < end_of(s, o)) {
+      low_barrier(s);
+      return;
+    }
+  }
 }
 
 void low_fence(Simple *s) {

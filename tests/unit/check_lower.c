@@ -431,6 +431,31 @@ START_TEST(tiles_of_scopes_share_bytes) {
 }
 END_TEST
 
+START_TEST(tiles_of_lifetimes_share_bytes) {
+  static const char text[] =
+      "kernel lives tile(A: f32[64], n: i32) -> (X: f32[64], Y: f32[64]) {\n"
+      "  shared a: f32[64]\n  copy a = A\n"
+      "  shared b: f32[64]\n"
+      "  map j in [64] { load v: f32 = a[63 - j]\n store b[j] = v * 0.5 }\n"
+      "  shared c: f32[64]\n" /* may lie where a lay */
+      "  map j in [64] { load v: f32 = b[63 - j]\n store c[(j + 32) % 64] = v }\n"
+      "  shared d: f32[128]\n" /* may lie where b lay */
+      "  for i: i32 = 0, n, 1 {\n"
+      "    shared e: f32[64]\n"
+      "    map j in [64] { load v: f32 = c[63 - j]\n store e[j] = v }\n"
+      "    map j in [128] { load v: f32 = e[(j * 7) % 64]\n store d[127 - j] = v }\n"
+      "  }\n"
+      "  copy X = c\n  copy Y = d[32:+64]\n}\n";
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  IrKernel *low = lower_to(a, read_kernel(a, text, &sink), IR_THREAD, target_find("sm_90a"), &sink);
+  ck_assert(low && low->shared_bytes < 5 * 64 * 4);
+  same(text, "n=3");
+  arena_free(a);
+}
+END_TEST
+
 START_TEST(accesses_outside) {
   faults("kernel out tile(A: f32[N], n: i64) -> (X: f32[N]) {\n  load v: f32 = A[n]\n"
          "  store X[0] = v\n}\n",
@@ -495,6 +520,7 @@ int main(void) {
   tcase_add_test(c, atomics);
   tcase_add_test(c, blocks_share_out);
   tcase_add_test(c, tiles_of_scopes_share_bytes);
+  tcase_add_test(c, tiles_of_lifetimes_share_bytes);
   tcase_add_test(c, accesses_outside);
   tcase_add_test(c, too_large);
   tcase_add_test(c, levels);
