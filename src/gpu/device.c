@@ -431,6 +431,8 @@ static void close_driver_side(Gpu *g) {
     (void)d->host_free(g->words);
   if (g->ring)
     (void)d->mem_free(g->ring);
+  if (g->empty)
+    (void)d->mem_free(g->empty);
   if (g->stop_word)
     (void)d->mem_free(g->stop_word);
   if (g->main)

@@ -79,7 +79,8 @@ struct Gpu {
   GpuModule *modules;
   GpuKernel *spin; /* timing.c; NULL until wanted */
   bool no_spin;
-  Map *tmaps; /* tmap_encode.c */
+  Map *tmaps;        /* tmap_encode.c */
+  CUdeviceptr empty; /* what maps of empty tensors point to; 0 until wanted */
   Arena *tmap_arena;
   Arena *why_arena;
   Str why;

@@ -309,7 +309,7 @@ typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride */
   DType dtype;
   int rank; /* 1 to 5 */
   GpuPtr base;
-  uint64_t extent[GPU_TMAP_RANK]; /* elements */
+  uint64_t extent[GPU_TMAP_RANK]; /* elements; 0 too: such a map loads zeros and stores nothing */
   uint64_t stride[GPU_TMAP_RANK]; /* bytes; [0] is ignored */
   uint32_t box[GPU_TMAP_RANK];    /* elements, 1 to 256 */
   uint32_t step[GPU_TMAP_RANK];   /* element strides, 1 to 8; 0 counts as 1 */

@@ -11,10 +11,11 @@ static bool refuse(Str *why, const char *what, int axis, uint64_t value) {
   return false;
 }
 
-/* The rules that hold for each axis. */
+/* The rules that hold for each axis. An extent of 0, which the hardware does not know, is served.
+ */
 static bool check_axis(const GpuTmap *t, int i, Str *why) {
-  if (t->extent[i] < 1 || t->extent[i] > (uint64_t)1 << 32)
-    return refuse(why, "an extent outside 1 to 2^32", i, t->extent[i]);
+  if (t->extent[i] > (uint64_t)1 << 32)
+    return refuse(why, "an extent above 2^32", i, t->extent[i]);
   if (t->box[i] < 1 || t->box[i] > 256)
     return refuse(why, "a box extent outside 1 to 256", i, t->box[i]);
   if (t->step[i] > 8)
@@ -37,12 +38,19 @@ static bool check_inner(const GpuTmap *t, Str *why) {
   return true;
 }
 
+bool gpu_tmap_empty(const GpuTmap *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->extent[i] == 0)
+      return true;
+  return false;
+}
+
 bool gpu_tmap_check(const GpuTmap *t, Str *why) {
   if (t->rank < 1 || t->rank > GPU_TMAP_RANK)
     return refuse(why, "a rank outside 1 to 5", 0, (uint64_t)t->rank);
   if (t->dtype >= DT_COUNT || t->dtype == DT_BOOL)
     return refuse(why, "this dtype", 0, (uint64_t)t->dtype);
-  if (t->base == 0 || t->base % 16 != 0)
+  if (!gpu_tmap_empty(t) && (t->base == 0 || t->base % 16 != 0))
     return refuse(why, "an address that is no multiple of 16 bytes", 0, t->base);
   for (int i = 0; i < t->rank; i++)
     if (!check_axis(t, i, why))

@@ -106,6 +106,20 @@ static void cache(Gpu *g, const GpuTmap *key, const CUtensorMap *map) {
   map_setn(g->tmaps, key, sizeof *key, arena_copy(g->tmap_arena, map, sizeof *map));
 }
 
+/* The hardware knows no extent of 0: the map of an empty tensor shows one element of a zeroed
+ * buffer of ours, so loads give zeros everywhere and stores go nowhere. The buffer is zeroed anew
+ * before each launch, for a store may have hit that element. */
+static Status stand_in(Gpu *g, GpuTmap *t) {
+  if (!g->empty)
+    GPU_TRY(g, g->d->mem_alloc(&g->empty, 256), "the stand-in for empty tensors");
+  t->base = g->empty;
+  for (int i = 0; i < t->rank; i++) {
+    t->extent[i] = 1;
+    t->stride[i] = i > 0 ? 256 : 0;
+  }
+  return gpu_fill(g, g->empty, 4, 0, 64);
+}
+
 Status gpu_tmap_encode(Gpu *g, const GpuTmap *t, void *out) {
   GpuTmap key;
   CUtensorMap map;
@@ -117,9 +131,12 @@ Status gpu_tmap_encode(Gpu *g, const GpuTmap *t, void *out) {
   if (!gpu_tmap_check(t, &g->why))
     return ST_DEVICE;
   normalise(t, &key);
+  Status st = gpu_tmap_empty(t) ? stand_in(g, &key) : ST_OK;
+  if (st != ST_OK)
+    return st;
   const CUtensorMap *known = g->tmaps ? map_getn(g->tmaps, &key, sizeof key) : NULL;
   if (!known) {
-    Status st = encode(g, &key, &map);
+    st = encode(g, &key, &map);
     if (st != ST_OK)
       return st;
     cache(g, &key, &map);

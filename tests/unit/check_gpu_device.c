@@ -428,6 +428,8 @@ START_TEST(tensor_maps_are_encoded_once) {
     ok(&f, gpu_tmap_encode(f.g, &t, b));
     ck_assert((memcmp(a, b, sizeof a) == 0) == (i == 0));
   }
+  t.extent[0] = 0, t.base = 0;
+  ok(&f, gpu_tmap_encode(f.g, &t, b));
   t.box[0] = 65;
   ck_assert_int_eq(gpu_tmap_encode(f.g, &t, b), ST_DEVICE);
   teardown(&f);
