@@ -1,4 +1,4 @@
-/* decl.c: written types, let, var, tiles, layouts, grid.
+/* decl.c: written types, let, var, tiles, grid.
  *
  * In: declarations. Out: names in the innermost block, statements that make what they name. A `let`
  * of a compile-time value makes no statement: the name is the value.
@@ -293,98 +293,6 @@ void sema_check_tiles(Check *c, const AstStmt *s, TSpace space) {
       one_tile(c, &s->as.decls.v[i], space);
     else
       sema_sym_declare(c, s->as.decls.v[i].name, SYM_POISON, "a tile");
-}
-
-/* ---------------------------------------------------------------- layouts */
-
-/* Layouts of fragments are the compiler's; those of shared tiles may be stated. */
-static TBuf *layout_target(Check *c, const AstDecl *d) {
-  Sym *s = sema_sym_find(c, d->name.text);
-  if (!s)
-    sema_unknown_name(c, d->name.text, d->name.span);
-  if (!s || s->kind == SYM_POISON)
-    return NULL;
-  if (s->kind == SYM_VALUE && s->value->kind == TE_REGION &&
-      s->value->as.region.buf->space == TB_SHARED)
-    return s->value->as.region.buf;
-  diag_add(c->sink, E0311, d->name.span, "a layout is stated of a shared tile, %s is %s",
-           d->name.text, s->kind == SYM_VALUE ? sema_describe(c, s->value) : s->what);
-  return NULL;
-}
-
-/* The two layouts with names. */
-static void layout_call(Check *c, TBuf *b, const AstExpr *e) {
-  const char *name = e->as.call.fn->kind == EXPR_NAME ? e->as.call.fn->as.name : "";
-  bool swizzle = strcmp(name, "swizzle") == 0, padded = strcmp(name, "padded") == 0;
-  int64_t v;
-  if ((!swizzle && !padded) || e->as.call.args.n != 1 || e->as.call.args.npos != 1) {
-    Diag *d = diag_add(c->sink, E0311, e->span, "there is no such layout");
-    diag_hint(c->sink, d, "swizzle(128), padded(8) or (i, j) -> offset");
-    return;
-  }
-  if (!sema_check_const_int(c, e->as.call.args.v[0].value, "the amount of a layout", &v))
-    return;
-  if (swizzle && v != 32 && v != 64 && v != 128) {
-    diag_add(c->sink, E0311, e->span, "a swizzle spans 32, 64 or 128 bytes, this says %lld",
-             (long long)v);
-    return;
-  }
-  if (padded && (v < 0 || v > 65536)) {
-    diag_add(c->sink, E0311, e->span, "padding is 0 to 65536 elements, this says %lld",
-             (long long)v);
-    return;
-  }
-  b->layout = swizzle ? TL_SWIZZLE : TL_PADDED;
-  b->layout_amount = v;
-}
-
-/* A map of the indices to an element offset; whether it is one to one is checked when it is used.
- */
-static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
-  if ((int)e->as.lambda.n != b->rank) {
-    diag_add(c->sink, E0311, e->span, "%s has %d axes, this map takes %zu", b->name, b->rank,
-             e->as.lambda.n);
-    return;
-  }
-  Block scope;
-  sema_block_push(c, &scope);
-  for (int i = 0; i < b->rank; i++) {
-    TVar *v = sema_tvar_new(c, TV_INDEX, e->as.lambda.params[i].text, DT_I64,
-                            e->as.lambda.params[i].span);
-    v->lo = 0;
-    v->hi = b->extent[i] - 1;
-    b->layout_index[i] = v;
-    sema_sym_value(c, e->as.lambda.params[i], sema_texpr_var(c, v, true, v->span),
-                   "a layout's index");
-  }
-  TExpr *offset = sema_check_int(c, e->as.lambda.body, "an offset");
-  sema_block_pop(c);
-  if (sema_is_error(offset))
-    return;
-  if (!sema_is_pure(offset)) {
-    diag_add(c->sink, E0311, e->span, "a layout is computed of its indices alone");
-    return;
-  }
-  b->layout = TL_MAP;
-  b->layout_map = offset;
-}
-
-/* A second layout of one tile is an error: which would hold? */
-void sema_check_layout(Check *c, const AstStmt *s) {
-  for (size_t i = 0; i < s->as.layout.v.n; i++) {
-    const AstDecl *d = &s->as.layout.v.v[i];
-    TBuf *b = layout_target(c, d);
-    if (!b)
-      continue;
-    if (b->layout != TL_NONE)
-      diag_add(c->sink, E0311, d->span, "the layout of %s is stated twice", b->name);
-    else if (d->init->kind == EXPR_LAMBDA)
-      layout_map(c, b, d->init);
-    else if (d->init->kind == EXPR_CALL)
-      layout_call(c, b, d->init);
-    else
-      diag_add(c->sink, E0311, d->init->span, "a layout is swizzle(…), padded(…) or a map");
-  }
 }
 
 /* ---------------------------------------------------------------- grid */

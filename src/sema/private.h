@@ -275,7 +275,7 @@ void sema_loop_return(Check *c, const AstStmt *s);
 /* After an inner loop that may have returned: leaves the outer one too. */
 void sema_loop_leave(Check *c, const AstStmt *s);
 
-/* --- stmt.c, assign.c, loop.c, decl.c: statements, appended to c->out --- */
+/* --- stmt.c, assign.c, loop.c, decl.c, layout.c: statements, appended to c->out --- */
 
 /* The statements of a block, in a scope of its own. */
 void sema_check_block(Check *c, const AstBlock *b);
