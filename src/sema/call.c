@@ -238,8 +238,9 @@ static TExpr *not_yet(Check *c, const AstExpr *e) {
 
 /* The host has it, kernels have not: the count is the author's to say. */
 static TExpr *call_mean(Check *c, const AstExpr *e) {
+  const char *arg = e->as.call.args.n ? sema_source_text(c, e->as.call.args.v[0].value) : NULL;
   Diag *d = diag_add(c->sink, E0101, e->span, "kernels have no mean");
-  diag_hint(c->sink, d, "sum(x, axis = k) / n");
+  diag_hint(c->sink, d, "sum(%s) / n, where n is the number of elements", arg ? arg : "x");
   return sema_texpr_error(c, e->span);
 }
 

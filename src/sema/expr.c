@@ -188,6 +188,18 @@ static TExpr *both(Check *c, TExpr *x, TExpr *y, Span span) {
   return e;
 }
 
+/* Element by element the joint is `&`, and the middle would be computed twice: the author says it.
+ */
+static void chained_tiles(Check *c, const AstExpr *e) {
+  const char *a = sema_source_text(c, e->as.compare.x[0]);
+  const char *b = sema_source_text(c, e->as.compare.x[1]);
+  const char *z = sema_source_text(c, e->as.compare.x[2]);
+  Diag *d = diag_add(c->sink, E0205, e->span, "comparisons of tiles do not chain");
+  if (a && b && z)
+    diag_hint(c->sink, d, "(%s %s %s) & (%s %s %s)", a, ast_op_text(e->as.compare.ops[0]), b, b,
+              ast_op_text(e->as.compare.ops[1]), z);
+}
+
 /* `a < b < c` is two comparisons with b once: where b loads or calls something, it gets a name
  * first. */
 static TExpr *compare(Check *c, const AstExpr *e) {
@@ -197,8 +209,7 @@ static TExpr *compare(Check *c, const AstExpr *e) {
   for (size_t i = 0; i < n; i++) {
     TExpr *right = sema_check_expr(c, x[i + 1]);
     if (n > 1 && (sema_is_tile(left) || sema_is_tile(right))) {
-      Diag *d = diag_add(c->sink, E0205, e->span, "comparisons of tiles do not chain");
-      diag_hint(c->sink, d, "write (a < b) & (b < c)");
+      chained_tiles(c, e);
       return sema_texpr_error(c, e->span);
     }
     if (i + 1 < n && sema_is_num(right) && !sema_is_pure(right))

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LAYOUT_MAX = 1 << 21 }; /* elements; no shared memory holds as many */
+
 /* ---------------------------------------------------------------- maps of indices to offsets */
 
 /* The value of a map at the indices of v, in b's variables; false: it divides by zero, or holds
@@ -109,6 +111,10 @@ static bool check_map(Check *c, const TBuf *b, const TExpr *map, Span span) {
   int64_t n = 1, v[SEMA_MAX_RANK];
   for (int i = 0; i < b->rank; i++)
     n *= b->extent[i];
+  if (n > LAYOUT_MAX) {
+    diag_add(c->sink, E0311, span, "%s has too many elements for a map", b->name);
+    return false;
+  }
   Placed *p = ARENA_ARRAY(c->a, Placed, n);
   for (int64_t e = 0; e < n; e++) {
     Scalar at;

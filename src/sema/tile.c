@@ -46,12 +46,18 @@ static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
 
 /* ---------------------------------------------------------------- reductions and scans */
 
+/* What a hint puts in for the operand. */
+static const char *text_of(Check *c, const TExpr *x) {
+  const char *s = sema_span_text(c, x->span);
+  return s ? s : "x";
+}
+
 /* An empty argmax has no index to give; other empty reductions have an identity. */
 static bool reducible(Check *c, OpCode op, const TExpr *x, int axis, const char *name, Span span) {
   if (!op_takes(op, x->type.dtype)) {
     Diag *d = diag_add(c->sink, E0208, span, "%s does not take %s", name, sema_describe(c, x));
     if (op == OP_ANY || op == OP_ALL)
-      diag_hint(c->sink, d, "%s(x != 0)", name);
+      diag_hint(c->sink, d, "%s(%s != 0)", name, text_of(c, x));
     return false;
   }
   if (op != OP_ARGMAX && op != OP_ARGMIN)
@@ -133,7 +139,7 @@ TExpr *sema_check_scan(Check *c, const AstExpr *e, OpCode op) {
   if (!args.v[1] && x->type.rank > 1) {
     Diag *d = diag_add(c->sink, E0220, e->span, "%s needs the axis to run along: this is %s", name,
                        sema_describe(c, x));
-    diag_hint(c->sink, d, "%s(x, axis = %d)", name, x->type.rank - 1);
+    diag_hint(c->sink, d, "%s(%s, axis = %d)", name, text_of(c, x), x->type.rank - 1);
     return sema_texpr_error(c, e->span);
   }
   SemaType t = x->type;
