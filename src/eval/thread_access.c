@@ -81,7 +81,7 @@ static EvalResult global_place(EvalAgent *a, const EvalOperand *g, int bytes, ch
       continue;
     int64_t e = eval_operand_int(g, i);
     element[i] = e;
-    if (bytes % (int)m->size || !eval_global_inside(m, e, e + n - 1))
+    if (bytes % (int)m->size || !eval_global_inside(m, e, n))
       return eval_fault(a, E0450,
                         "%d bytes from element %lld on of the memory of %s are not inside "
                         "it",
@@ -146,7 +146,7 @@ static EvalResult copy_lane(EvalAgent *a, int lane, int64_t to, const EvalOperan
   const EvalMem *m = g->mem;
   int64_t e = eval_operand_int(g, lane), size = (int64_t)m->size;
   valid = valid < 0 ? 0 : valid > bytes ? bytes : valid;
-  if (valid && (valid % size || !eval_global_inside(m, e, e + valid / size - 1)))
+  if (valid && (valid % size || !eval_global_inside(m, e, valid / size)))
     return eval_fault(a, E0450,
                       "%lld bytes from element %lld on of the memory of %s are not inside "
                       "it",

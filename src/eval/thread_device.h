@@ -344,8 +344,8 @@ const Record *eval_load_record(const DevBlock *d, const Granule *g);
 /* Coordinates of a granule of a loaded box: along the second axis of the tensor, or along the first
  * (with panels that divide a row folded in). */
 int64_t eval_box_coordinate(const Box *x, int64_t granule, bool second);
-/* Elements of `mem` that memory from element `first` to `last` on holds lie in its memory. */
-bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t last);
+/* Whether n >= 1 elements from a memory offset on lie between the first and last of `mem`. */
+bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t n);
 /* Marks elements from a memory offset on as written (0 or more were before, in this launch, by a
  * bulk store: then false). */
 bool eval_global_written(const EvalMem *mem, int64_t element);

@@ -68,9 +68,9 @@ static EvalResult fault_overwrite(EvalAgent *a, int64_t offset, Stamp s, uint32_
 
 EvalResult eval_shared_place(EvalAgent *a, int64_t offset, int64_t n, int64_t alignment) {
   const DevBlock *d = dev_block(a);
-  if (offset < 0 || offset + n > (int64_t)d->bytes)
+  if (offset < 0 || n > (int64_t)d->bytes || offset > (int64_t)d->bytes - n)
     return eval_fault(a, E0463, "shared bytes %lld to %lld are outside the block's %zu",
-                      (long long)offset, (long long)(offset + n - 1), d->bytes);
+                      (long long)offset, (long long)((uint64_t)offset + (uint64_t)n - 1), d->bytes);
   if (offset % alignment)
     return eval_fault(a, E0462, "the shared address %lld is not a multiple of %lld",
                       (long long)offset, (long long)alignment);

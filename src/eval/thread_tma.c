@@ -12,14 +12,14 @@
 
 /* ---------------------------------------------------------------- tensor maps */
 
-bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t last) {
-  int64_t end = 0;
+bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t n) {
+  int64_t last = 0;
   for (int i = 0; i < mem->rank; i++) {
     if (mem->extent[i] == 0)
       return false;
-    end += (mem->extent[i] - 1) * mem->stride[i];
+    last += (mem->extent[i] - 1) * mem->stride[i];
   }
-  return first >= 0 && last <= end;
+  return first >= 0 && first <= last && n >= 1 && n - 1 <= last - first;
 }
 
 static EvalResult fault_map(EvalAgent *a, const EvalTmap *t, const char *rule, int64_t value) {
@@ -42,12 +42,14 @@ static EvalResult check_map(EvalAgent *a, const EvalTmap *t) {
   DevBlock *b = dev_block(a);
   if (b->tmap_checked[t->ir->id])
     return EVAL_OK;
-  int64_t size = t->stride[0], inner = t->ir->box[0] * size, last = 0;
+  int64_t size = t->stride[0], inner = t->ir->box[0] * size, last = 0, more;
+  bool far = false;
   for (int d = 0; d < t->ir->rank; d++) {
     EvalResult r = check_axis(a, t, d);
     if (r != EVAL_OK)
       return r;
-    last += (t->dim[d] - 1) * t->stride[d];
+    far = far || __builtin_mul_overflow(t->dim[d] - 1, t->stride[d], &more) ||
+          __builtin_add_overflow(last, more, &last);
   }
   if ((uintptr_t)t->mem->data % 16)
     return fault_map(a, t, "the address is a multiple of 16",
@@ -56,7 +58,7 @@ static EvalResult check_map(EvalAgent *a, const EvalTmap *t) {
     return fault_map(a, t, "the innermost axis of a box is a multiple of 16 bytes", inner);
   if (t->ir->swizzle && inner > t->ir->swizzle)
     return fault_map(a, t, "the innermost axis of a box is within the swizzle's span", inner);
-  if (last % size || !eval_global_inside(t->mem, 0, last / size))
+  if (far || last % size || !eval_global_inside(t->mem, last / size, 1))
     return fault_map(a, t, "the last element lies within the tensor", last / size);
   b->tmap_checked[t->ir->id] = true;
   return EVAL_OK;
@@ -76,6 +78,8 @@ static EvalResult make_box(EvalAgent *a, const EvalTmap *t, int64_t shared, cons
   x->inner = t->ir->box[0] * x->size;
   for (int d = 0; d < n; d++) {
     x->at[d] = eval_operand_int(&at[d], lane);
+    if (x->at[d] != (int32_t)x->at[d])
+      return eval_fault(a, E0471, "the coordinate %lld does not fit 32 bits", (long long)x->at[d]);
     x->rows *= d ? t->ir->box[d] : 1;
   }
   x->bits = t->ir->swizzle / 16 - 1;
