@@ -31,6 +31,16 @@ SemaNum arith_number(Value v) {
   return n;
 }
 
+/* With its text in the program, where that is short enough for a message. */
+static SemaNum described(Session *s, Value v, Span where) {
+  enum { SHORT = 24 };
+  SemaNum n = arith_number(v);
+  size_t length = where.end - where.begin;
+  if (where.file && length <= SHORT && !memchr(where.file->text + where.begin, '\n', length))
+    n.text = arena_strndup(session_scratch(s), where.file->text + where.begin, length);
+  return n;
+}
+
 static bool is_operand(Value v) {
   return val_is_scalar(v) || v.kind == VAL_TENSOR;
 }
@@ -102,7 +112,11 @@ Value arith_cast(Session *s, Value v, DType t, Span span) {
   return val_scalar(scalar_convert(val_to_scalar(v), t), v.typed != DT_NONE);
 }
 
-static _Noreturn void zero_division(Session *s, Span span) {
+/* The two ways in which integers have no result (ops.h, op_can_fault). */
+static _Noreturn void no_result(Session *s, OpCode op, Span span) {
+  if (op == OP_POW)
+    host_fail_hint(s, E0207, span, "convert the base: f32(x) ** n",
+                   "an integer cannot be raised to a negative power");
   host_fail(s, E0401, span, "integer division by zero");
 }
 
@@ -117,7 +131,7 @@ static Value apply_scalars(Session *s, const Operation *o, const SemaRule *rule,
     literal &= v[i].literal;
   }
   if (!op_eval(rule->op, rule->dtype, x, n, &out))
-    zero_division(s, o->span);
+    no_result(s, rule->op, o->span);
   Value result = val_scalar(out, !rule->untyped && rule->dtype != DT_BOOL);
   result.literal = literal;
   return result;
@@ -322,7 +336,7 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   arith_parallel(s, total, large ? (total + 4 * PIECES_A_TASK) / (4 * PIECES_A_TASK) : total,
                  run_pieces, j);
   if (atomic_load(&j->fault))
-    zero_division(s, o->span);
+    no_result(s, rule->op, o->span);
   return result;
 }
 
@@ -380,8 +394,11 @@ Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span
   if (!is_operand(y))
     bad_operand(s, name, y, where[1]);
   SemaRule rule;
-  if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule))
+  if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule)) {
+    sema_binary(session_scratch(s), SEMA_HOST, op, described(s, x, where[0]),
+                described(s, y, where[1]), &rule); /* again, for a message with the texts */
     bad_rule(s, &rule, span);
+  }
   Value v[] = {x, y};
   return apply_rule(s, &(Operation){OP_NONE, name, span, where}, &rule, v, 2);
 }

@@ -370,7 +370,23 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks) {
                        .shared_limit = session_target(s)->shared_limit};
 }
 
-/* Binding of a lowered kernel: same parameters in the same order. */
+/* Parameters that lowering added: what had no room in shared memory. */
+static void make_scratch(Launch *l, const IrKernel *k, IrBinding *b) {
+  Session *s = l->s;
+  Str why = session_str(s);
+  l->nscratch = k->params.n - l->n;
+  l->scratch = ARENA_ARRAY(session_scratch(s), Tensor *, l->nscratch);
+  for (size_t i = 0; i < l->nscratch; i++) {
+    const IrBuffer *buf = k->params.v[l->n + i].buf;
+    IrTensorArg *a = &b->tensor[buf->id];
+    Tensor *t = tensor_new(buf->dtype, buf->rank, a->extent, TENSOR_ZERO, &why);
+    l->scratch[i] = host_new_tensor(s, t, &why, l->span).as.tensor;
+    *a = tensor_arg(t);
+    a->data = tensor_data_write(t);
+  }
+}
+
+/* Binding of a lowered kernel: the same parameters in the same order, then scratch. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
   if (k == l->ir)
     return l->b;
@@ -384,6 +400,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
   }
   if (!ir_bind(k, b, session_sms(l->s), &l->s->diags))
     session_fail_at(l->s, l->span);
+  make_scratch(l, k, b);
   return b;
 }
 

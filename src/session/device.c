@@ -299,30 +299,36 @@ static GpuPtr address(Launch *l, const Tensor *t) {
 
 /* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
  */
-static void to_device(Launch *l, size_t i) {
+static Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
   Session *s = l->s;
   SessionGpu *g = s->gpu;
+  Buffer *b = storage_device_handle(storage);
+  if (b)
+    return b;
+  b = session_alloc(s, sizeof *b);
+  b->g = g;
+  Status status = gpu_alloc(g->gpu, storage_bytes(storage), name, &b->p);
+  if (status != ST_OK) {
+    free(b);
+    device_failed(s, where);
+  }
+  storage_set_device(storage, &g->device, b, false);
+  return b;
+}
+
+/* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
+ */
+static void to_device(Launch *l, size_t i) {
   Tensor *t = l->tensor[i];
   Storage *storage = t->storage;
   if (storage_on_device(storage))
     return;
-  Buffer *b = storage_device_handle(storage);
-  size_t bytes = storage_bytes(storage);
-  if (!b) {
-    b = session_alloc(s, sizeof *b);
-    b->g = g;
-    Status status = gpu_alloc(g->gpu, bytes, l->ir->params.v[i].buf->name, &b->p);
-    if (status != ST_OK) {
-      free(b);
-      device_failed(s, l->where[i]);
-    }
-    storage_set_device(storage, &g->device, b, false);
-  }
+  Buffer *b = device_buffer(l, storage, l->ir->params.v[i].buf->name, l->where[i]);
   const IrBuffer *buf = l->ir->params.v[i].buf;
   if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
     return; /* nothing there that the kernel could read */
-  if (gpu_upload(g->gpu, b->p, tensor_storage_data(t), bytes) != ST_OK)
-    device_failed(s, l->where[i]);
+  if (gpu_upload(b->g->gpu, b->p, tensor_storage_data(t), storage_bytes(storage)) != ST_OK)
+    device_failed(l->s, l->where[i]);
   storage_device_synced(storage);
 }
 
@@ -407,6 +413,9 @@ static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) 
   for (size_t i = 0; i < l->n && i < k->params.n; i++)
     if (k->params.v[i].buf == buf)
       return address(l, l->tensor[i]);
+  for (size_t i = 0; i < l->nscratch; i++)
+    if (k->params.v[l->n + i].buf == buf)
+      return address(l, l->scratch[i]);
   return 0;
 }
 
@@ -445,6 +454,8 @@ static void prepare(Launch *l, Prepared *out) {
     if (l->tensor[i])
       to_device(l, i);
   IrBinding *b = launch_rebind(l, p->ir);
+  for (size_t i = 0; i < l->nscratch; i++)
+    device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
   *out = (Prepared){.l = l};
   out->launch.kernel = p->kernel;
   for (int i = 0; i < 3; i++) {

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 static const char *join(Session *s, const char *directory, size_t n, const char *file) {
-  return file[0] == '/' ? arena_strdup(s->line, file)
-                        : arena_printf(s->line, "%.*s/%s", (int)n, directory, file);
+  bool alone = file[0] == '/' || (n == 1 && directory[0] == '.');
+  return alone ? arena_strdup(s->line, file)
+               : arena_printf(s->line, "%.*s/%s", (int)n, directory, file);
 }
 
 /* The first directory of a `:` list that has the file. */
@@ -47,12 +48,12 @@ static const char *find(Session *s, const AstStmt *st) {
 
 static Module *loaded(Session *s, const char *path) {
   for (Module *m = s->modules; m; m = m->next)
-    if (m->path && strcmp(m->path, path) == 0)
+    if (m->key && strcmp(m->key, path) == 0)
       return m;
   return NULL;
 }
 
-static Module *load(Session *s, const char *path, const AstStmt *st) {
+static Module *load(Session *s, const char *path, const char *key, const AstStmt *st) {
   size_t n = 0;
   const char *why = NULL;
   char *text = io_read_file(s->line, path, &n, &why);
@@ -64,7 +65,7 @@ static Module *load(Session *s, const char *path, const AstStmt *st) {
   if (status != PARSE_OK)
     host_fail_with(s, ST_COMPILE);
   session_keep(s); /* the module's values may point into its text */
-  Module *m = session_module(s, st->as.import.name.text, path);
+  Module *m = session_module(s, st->as.import.name.text, path, key);
   m->loading = true;
   s->importing++;
   session_run_block(s, f, m);
@@ -81,9 +82,9 @@ void host_import(Session *s, const AstStmt *st, bool top) {
   free(real);
   Module *m = loaded(s, key);
   if (m && m->loading)
-    host_fail(s, E0813, st->as.import.what, "%s imports itself in a circle", key);
+    host_fail(s, E0813, st->as.import.what, "%s imports itself in a circle", path);
   if (!m)
-    m = load(s, key, st);
+    m = load(s, path, key, st);
   Value v = val_object(s, VAL_MODULE);
   v.as.obj->as.module = m;
   host_define_here(s, st->as.import.name.text, v, top);

@@ -50,6 +50,8 @@ typedef struct Launch {
       *original; /* by parameter: the caller's tensor where `tensor` is a copy of it, else NULL */
   bool *fresh;   /* by parameter: an output that this call allocated */
   const Span *where; /* by parameter: the argument's place */
+  Tensor **scratch;  /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
+  size_t nscratch;
 } Launch;
 
 /* Evaluates nothing: args are values. Fails with diagnostics. */
@@ -65,7 +67,8 @@ void launch_run(Launch *l);
 Value launch_result(Launch *l);
 /* Lowered for the target, for the evaluator; NULL (diagnostics dropped) where it cannot be. */
 const IrKernel *launch_thread(Launch *l);
-/* The launch's binding for a kernel lowered from its own. */
+/* The launch's binding for a kernel lowered from its own; makes the scratch tensors that lowering
+ * added as parameters. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k);
 
 /* The i-th parameter's tensor, valid on the host. */

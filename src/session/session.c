@@ -231,8 +231,10 @@ Pool *session_pool(Session *s) {
 Arena *session_scratch(Session *s) {
   if (s->depth >= MAX_DEPTH)
     guard_raise(s->guard, ST_FAIL); /* host_call_fn refused long before */
-  while (s->nscratch <= s->depth)
-    s->scratches[s->nscratch++] = arena_new(s->guard, "statement");
+  while (s->nscratch <= s->depth) {
+    s->scratches[s->nscratch] = arena_new(s->guard, "statement"); /* may leave */
+    s->nscratch++;
+  }
   return s->scratches[s->depth];
 }
 
@@ -301,12 +303,10 @@ static bool must_keep(const AstFile *f) {
 
 AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
                        ParseStatus *status) {
-  Unit *u = calloc(1, sizeof *u);
-  if (!u)
-    guard_raise(s->guard, ST_NOMEM);
-  u->arena = arena_new(s->guard, "unit");
+  Unit *u = session_alloc(s, sizeof *u);
   u->next = s->units;
-  s->units = u;
+  s->units = u; /* before its arena is made, which may leave */
+  u->arena = arena_new(s->guard, "unit");
   s->current = u;
   ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
   AstFile *f = NULL;

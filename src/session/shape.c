@@ -127,32 +127,52 @@ static const char *npy_path(Args *a, size_t i) {
   return path;
 }
 
+/* Reading and writing need as much memory as the file is long: it lives in an arena of its own,
+ * under a boundary of its own, so that it is given back whatever happens. */
+typedef struct FileJob {
+  const char *path;
+  Tensor *t; /* what is written, or what was read */
+  bool write, ok;
+  Arena *scratch;
+  Str why;
+} FileJob;
+
+static void run_file_job(Guard *guard, void *ctx) {
+  FileJob *j = ctx;
+  j->scratch = arena_new(guard, "file");
+  if (j->write) {
+    j->ok = tensor_write_npy(j->scratch, j->t, j->path, &j->why);
+  } else {
+    j->t = tensor_read_npy(j->scratch, j->path, &j->why);
+    j->ok = j->t != NULL;
+  }
+}
+
+static void run_file(Args *a, FileJob *j) {
+  j->why = str_new(a->s->line);
+  Status status = guard_run(run_file_job, j);
+  arena_free(j->scratch);
+  if (status != ST_OK)
+    host_fail_with(a->s, status);
+  if (!j->ok)
+    host_fail(a->s, j->write ? E0833 : E0831, a->span, "%s", str_text(&j->why));
+}
+
 Value builtin_load(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
-  Session *s = a->s;
-  Str why = str_new(s->line);
-  Arena *scratch = arena_new(NULL, "file"); /* no boundary: nothing may jump over its end */
-  Tensor *t = tensor_read_npy(scratch, session_path(s, npy_path(a, 0)), &why);
-  arena_free(scratch);
-  if (!t)
-    host_fail(s, E0831, a->span, "%s", str_text(&why));
-  return val_tensor(s, t);
+  FileJob j = {.path = session_path(a->s, npy_path(a, 0))};
+  run_file(a, &j);
+  return val_tensor(a->s, j.t);
 }
 
 Value builtin_save(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 2, 2);
-  Session *s = a->s;
-  bool tensor_first = a->v[0].kind == VAL_TENSOR;
-  const char *path = npy_path(a, tensor_first ? 1 : 0);
-  Tensor *t = args_tensor(a, tensor_first ? 0 : 1);
-  Str why = str_new(s->line);
-  Arena *scratch = arena_new(NULL, "file");
-  bool ok = tensor_write_npy(scratch, t, path, &why);
-  arena_free(scratch);
-  if (!ok)
-    host_fail(s, E0833, a->span, "%s", str_text(&why));
+  bool tensor_first = a->v[0].kind == VAL_TENSOR; /* save(x, path) is what some will write */
+  FileJob j = {.write = true, .path = npy_path(a, tensor_first ? 1 : 0)};
+  j.t = args_tensor(a, tensor_first ? 0 : 1);
+  run_file(a, &j);
   return val_nil();
 }
 

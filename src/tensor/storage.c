@@ -90,13 +90,7 @@ static bool host_alloc(Storage *s, TensorFill fill, Str *why) {
   if (!s->block) {
     tensor_why(why, "needs ");
     add_bytes(why, (double)s->bytes);
-    if (room != UINT64_MAX) {
-      tensor_why(why, "; ");
-      add_bytes(why, (double)room);
-      tensor_why(why, " of memory are free");
-    } else {
-      tensor_why(why, " of memory, more than there is");
-    }
+    tensor_why(why, ", more memory than is free");
     return false;
   }
   s->host = (char *)s->block + (ALIGN - (uintptr_t)s->block % ALIGN) % ALIGN;

@@ -154,8 +154,8 @@ typedef struct TensorRandom {
 } TensorRandom;
 
 void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
-/* Each fills t (contiguous) and takes one draw; pool: NULL, or shares the work out. rand and randn: float dtypes; randint: integers,
- * low < high, both representable (the caller checked). */
+/* Each fills t (contiguous) and takes one draw; pool: NULL, or shares the work out. rand and randn:
+ * float dtypes; randint: integers, low < high, both representable (the caller checked). */
 void tensor_rand(Tensor *t, TensorRandom *random, Pool *pool);
 void tensor_randn(Tensor *t, TensorRandom *random, Pool *pool);
 void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random, Pool *pool);

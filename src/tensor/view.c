@@ -85,7 +85,7 @@ Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why)
     rank += index[i].kind == TIX_NEW ? 1 : index[i].kind == TIX_INT ? -1 : 0;
   }
   if (taken > t->rank) {
-    tensor_why(why, "%d indices for a tensor of %d axes", taken, t->rank);
+    tensor_why(why, "%d indices for %d ax%s", taken, t->rank, t->rank == 1 ? "is" : "es");
     return NULL;
   }
   if (rank > TENSOR_MAX_RANK) {
