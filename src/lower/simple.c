@@ -386,17 +386,32 @@ static void lower_if(Simple *s, IrStmt *st) {
 
 /* ---------------------------------------------------------------- reports and declarations */
 
+static void note_printed(IrBuffer **b, unsigned how, void *ctx) {
+  low_note_buffer(ctx, *b, how);
+}
+
+/* A tile prints whole, from where it lies; one in scratch lies in another shape. */
+static bool can_print(Simple *s, const IrReport *r) {
+  for (int i = 0; i < r->nparts; i++)
+    if (r->part[i].region && low_place_of(s, r->part[i].region->buf)->spilled)
+      return false;
+  return true;
+}
+
 static void lower_report(Simple *s, IrStmt *st) {
-  for (int i = 0; i < st->as.report.nparts; i++)
-    if (st->as.report.part[i].region) {
-      low_fail(s, E0712, "a tile printed inside a kernel is shown on the CPU only so far");
-      return;
-    }
-  if (st->as.report.kind == IRP_ASSERT || s->in_map) {
+  if (!can_print(s, &st->as.report)) {
+    low_fail(s, E0712, "this tile lies in global scratch, where it cannot be printed");
+    return;
+  }
+  if (s->in_map) {
     low_emit(s, IRK_REPORT)->as.report = st->as.report;
     return;
   }
-  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
+  IrVisitor v = {NULL, NULL, note_printed, s};
+  ir_visit(st, &v);
+  low_fence(s);
+  bool all = st->as.report.kind == IRP_ASSERT; /* every thread finds the same */
+  IrBlock *before = all ? s->out : low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
   low_emit(s, IRK_REPORT)->as.report = st->as.report;
   low_enter(s, before);
 }

@@ -1,7 +1,8 @@
 /* simple.h: the simplest lowering of tile level to threads; what its files share. Private.
  *
  * simple.c: the kernel, control, block-level scalars; simple_place.c: where tiles lie, accesses,
- * bounds, barriers; simple_tile.c: tile operations as loops of the block's threads.
+ * bounds, barriers; simple_region.c: shapes and regions; simple_tile.c and simple_reduce.c: tile
+ * operations as loops of the block's threads.
  *
  * One block of threads runs a block's statements in order. A tile is a shared tile of the block,
  * or, where shared memory has no room, a slab of global scratch. A tile operation is a loop in
@@ -81,6 +82,60 @@ IrAccess low_access_at(Simple *s, IrBuffer *b,
 IrExpr *low_check_access(Simple *s, const IrAccess *a);
 IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis); /* i64, of the program's tile */
 IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y);
+
+/* Extents of a region or tile. */
+typedef struct Shape {
+  int rank;
+  int64_t extent[IR_MAX_RANK];
+} Shape;
+
+/* What computes one element of a result, in the destination's dtype. */
+typedef IrExpr *(*Produce)(Simple *s, const void *op, IrExpr *const *index);
+typedef struct Write {
+  const IrRegion *dst;
+  Shape shape;
+  Produce produce;
+  const void *op;
+  bool hold; /* an operand lies in the same tile: nothing is written before everything is read */
+} Write;
+
+/* simple_region.c: small expressions of the kernel; regions; results. */
+IrExpr *low_i32(Simple *s, int64_t n);
+IrExpr *low_i64(Simple *s, int64_t n);
+IrExpr *low_zero_of(Simple *s, DType t);
+IrExpr *low_add(Simple *s, IrExpr *a, IrExpr *b);
+IrExpr *low_mul(Simple *s, IrExpr *a, IrExpr *b);
+IrExpr *low_both(Simple *s, IrExpr *a, IrExpr *b);     /* a & b; NULL stands for true */
+IrExpr *low_quotient(Simple *s, IrExpr *e, int64_t n); /* e // n, a constant where that is known */
+int64_t low_count_of(const Shape *x);
+bool low_is_global(Simple *s, const IrRegion *r); /* of a tensor, not of a tile wherever it lies */
+/* Shape of a region; open extents come from the other side (NULL: there is none). */
+Shape low_shape_of(Simple *s, const IrRegion *r, const IrRegion *other);
+/* Defines the indices (i64) of the e-th element of a shape in row-major order. */
+void low_split(Simple *s, IrExpr *e, const Shape *x, IrExpr **index);
+/* Opens `for e = t, n, threads` (or `for name = from, n`), enters its body and gives its index; the
+ * caller enters *before again. */
+IrExpr *low_open_elements(Simple *s, int64_t n, IrBlock **before);
+IrExpr *low_open_serial(Simple *s, const char *name, int64_t from, int64_t n, IrBlock **before);
+/* Index along each axis of the buffer, from indices along the region's kept axes. */
+void low_region_index(Simple *s, const IrRegion *r, IrExpr *const *index, IrExpr **out);
+/* Whether the element at these indices of the buffer counts as inside; NULL: it always does. */
+IrExpr *low_inside(Simple *s, const IrRegion *r, IrExpr *const *at);
+IrVar *low_load_region(Simple *s, const char *name, const IrRegion *r, IrExpr *const *index);
+/* Records a fault where a tile's region leaves the tile; adds what must hold to *ok. */
+void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok);
+/* Enters an `if` of the condition; NULL: stays where it is. Returns the block before. */
+IrBlock *low_enter_if(Simple *s, IrExpr *cond);
+/* Each thread's n elements that wait to be written, and the barrier behind the reading. */
+IrBuffer *low_hold(Simple *s, DType t, int64_t n);
+void low_between_phases(Simple *s, const IrBuffer *dst);
+void low_write_elements(Simple *s, const Write *w);
+
+/* simple_reduce.c: REDUCE along an axis, SCAN; a whole tile's value is thread 0's (low_broadcast).
+ */
+void low_reduce(Simple *s, IrReduce *r);
+void low_scan(Simple *s, const IrScan *c);
+IrExpr *low_reduce_scalar(Simple *s, void *reduce);
 
 /* simple_tile.c: tile operations. */
 void low_tile(Simple *s, IrStmt *st);
