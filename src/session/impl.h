@@ -58,6 +58,8 @@ struct Session {
   size_t block;  /* … and of the running block */
   VEC(Value) temps;
   Object *objects; /* all counted objects */
+  Object *dead;    /* those whose last reference just went (value.c) */
+  bool burying;
   TensorRandom random;
   VEC(PendingTest) tests;
   Value last;       /* `_` */

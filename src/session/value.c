@@ -148,13 +148,17 @@ Value val_retain(Value v) {
   return v;
 }
 
-static void free_object(Object *o) {
+static void unlink_object(Object *o) {
   if (o->prev)
     o->prev->next = o->next;
   else
     o->session->objects = o->next;
   if (o->next)
     o->next->prev = o->prev;
+}
+
+/* Releases what it holds, then itself. */
+static void free_object(Object *o) {
   switch (o->kind) {
   case VAL_STRING:
     free(o->as.string.s);
@@ -181,13 +185,29 @@ static void free_object(Object *o) {
   free(o);
 }
 
-/* Lists nested in lists are freed by recursion; how deep is bounded by val_push's callers, which
- * refuse to build values deeper than the C stack allows (session_stack). */
+/* Objects whose last reference went wait in a list and are freed one after the other, so that lists
+ * nested a million deep need no C stack. */
+static void bury(Object *o) {
+  Session *s = o->session;
+  unlink_object(o);
+  o->next = s->dead;
+  s->dead = o;
+  if (s->burying)
+    return;
+  s->burying = true;
+  while (s->dead) {
+    Object *next = s->dead;
+    s->dead = next->next;
+    free_object(next);
+  }
+  s->burying = false;
+}
+
 void val_release(Value v) {
   if (v.kind == VAL_TENSOR)
     tensor_release(v.as.tensor);
   else if (v.kind >= VAL_STRING && --v.as.obj->refs == 0)
-    free_object(v.as.obj);
+    bury(v.as.obj);
 }
 
 Value val_keep(Session *s, Value v) {
@@ -304,7 +324,7 @@ static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) 
     print_record(s, o, depth, out);
     break;
   default:
-    print_tensor(s, v.as.tensor, quoted, out);
+    print_tensor(s, v.as.tensor, depth > 0, out);
     break;
   }
 }
