@@ -1,0 +1,2 @@
+" Files of the tile language.
+autocmd BufNewFile,BufRead *.tile setfiletype tile
