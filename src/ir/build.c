@@ -2,7 +2,10 @@
  *
  * In: a SemaTree. Out: a verified IrKernel in the same arena as its names. Symbolic extents become
  * variables, tensors strided buffers (any view may be passed), `let`s before the grid the kernel's
- * `pre`. Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
+ * `pre`.
+ * The typed tree has decided everything about names and types; what is decided here is order: which
+ * statements stand before which, and what is computed once.
+ * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
 #include "build.h"
 

@@ -2,6 +2,9 @@
  *
  * In: a region of a tile and the TExpr that it gets. Out: statements. Always holds: no point of a
  * MAP reads what another point writes; what is computed into a temporary is copied after.
+ * A MAP has four axes at most; tiles with more share the first. Reading and writing one buffer in
+ * one MAP is allowed exactly where each point reads only what it writes itself: everything else
+ * goes through a temporary and a copy, which the passes may remove again where they know better.
  * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
 #include "build_impl.h"

@@ -3,6 +3,8 @@
  * In: a scalar TExpr. Out: an IrExpr; loads, atomics, reductions and inlined bodies are statements
  * appended before. `and`, `or` and conditional values become plain operations where neither side
  * needs a statement nor can fault, else an IF that sets a variable.
+ * Loads are statements in the IR, so an expression that loads has an order; pure ones have none and
+ * are hash-consed. The order of evaluation is the tree's: left to right.
  * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
 #include "build_impl.h"
@@ -69,6 +71,7 @@ static IrExpr *index_of(Build *b, const TExpr *e) {
   return r && r->scalar ? r->scalar : build_scalar(b, e);
 }
 
+/* All indices are single here; slices are build_region's. */
 IrAccess build_access(Build *b, const TRegion *r) {
   IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked};
   for (int i = 0; i < r->buf->rank; i++)

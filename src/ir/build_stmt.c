@@ -1,7 +1,8 @@
 /* build_stmt.c: statements of the typed tree to statements of the IR, one for one where they can
  * be.
  *
- * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
+ * Every statement carries the author's span: diagnostics, the `.tile` lines of the CUDA text and
+ * the stepper show it. Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
 #include "build_impl.h"
 

@@ -4,6 +4,8 @@
  * before it, in the order of evaluation, the reductions, scans, products and choices inside it into
  * temporaries, and its scalars once. The MAP writes the place itself unless some point would read
  * what another writes; then a temporary stands between.
+ * A tile expression is never kept as a tree in the IR: at a point it is scalar arithmetic on loads.
+ * Views (slices, new axes, `.T`, reshape) are arithmetic on the point's indices.
  * Tests: tests/lang (goldens .ir), tests/unit/check_sema.c.
  */
 #include "build_impl.h"

@@ -37,6 +37,35 @@ static bool own_fault(const IrExpr *e) {
   return !known || (e->op == OP_POW ? c < 0 && dtype_is_signed(e->type) : c == 0);
 }
 
+/* The warp's index, through casts. */
+static bool is_warp(const IrExpr *e) {
+  while (e->op == OP_CAST)
+    e = e->arg[0];
+  return e->op == OP_WARP;
+}
+
+/* warp() // 4, and comparisons that cut the warps at a multiple of four: the same in a warpgroup.
+ */
+static bool group_uniform(const IrExpr *e) {
+  int64_t c;
+  if (e->nargs != 2 || !is_warp(e->arg[0]) || !ir_is_const(e->arg[1], &c) || c < 0)
+    return false;
+  switch (e->op) {
+  case OP_FLOORDIV:
+    return c > 0 && c % 4 == 0;
+  case OP_SHR:
+    return c >= 2;
+  case OP_LT:
+  case OP_GE:
+    return c % 4 == 0;
+  case OP_LE:
+  case OP_GT:
+    return c % 4 == 3;
+  default:
+    return false;
+  }
+}
+
 void ir_facts(IrExpr *e) {
   e->uniform = own_uniform(e);
   e->reads_mut = e->op == OP_VAR && e->as.var->kind == IRV_MUT;
@@ -48,6 +77,8 @@ void ir_facts(IrExpr *e) {
     if (a->uniform > e->uniform)
       e->uniform = a->uniform;
   }
+  if (group_uniform(e))
+    e->uniform = IR_GROUP_UNIFORM;
 }
 
 /* ---------------------------------------------------------------- hash-consing */

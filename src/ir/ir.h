@@ -28,8 +28,14 @@
 
 typedef enum IrLevel { IR_TILE, IR_SCHEDULED, IR_THREAD } IrLevel;
 
-/* Over what a value is the same: all threads of the block, of the warp, or of none. */
-typedef enum IrUniform { IR_BLOCK_UNIFORM, IR_WARP_UNIFORM, IR_LANE_VARYING } IrUniform;
+/* Over what a value is the same: all threads of the block, of each warpgroup (four warps from a
+ * multiple of four), of each warp, or of none. */
+typedef enum IrUniform {
+  IR_BLOCK_UNIFORM,
+  IR_GROUP_UNIFORM,
+  IR_WARP_UNIFORM,
+  IR_LANE_VARYING
+} IrUniform;
 
 typedef struct IrKernel IrKernel;
 typedef struct IrExpr IrExpr;
@@ -61,7 +67,8 @@ struct IrVar {
   DType type;
   IrVarKind kind;
   IrUniform uniform; /* thread level; tile level: IR_BLOCK_UNIFORM outside MAP bodies */
-  bool stated;       /* IRV_MUT: `uniform` was written (`var x: i32 warp`); the analysis is held to it */
+  int stated;        /* IRV_MUT: 1 + the uniformity that was written (`var x: i32 warp`), to which the
+                        analysis is held; 0: none was */
   int64_t lo, hi;    /* known inclusive range of an integer, or IR_NO_RANGE_* */
   IrBuffer *buf;     /* IRV_STRIDE */
   int axis;          /* IRV_STRIDE, IRV_GRID */

@@ -96,7 +96,7 @@ static void print_braced(Printer *p, const IrBlock *b, int level) {
 }
 
 static void print_let(Printer *p, const IrStmt *s) {
-  static const char *const uniform[] = {"block", "warp", "lane"};
+  static const char *const uniform[] = {"block", "group", "warp", "lane"};
   const IrVar *v = s->as.let.var;
   if (s->kind == IRK_SET) {
     str_addf(p->out, "set %s", var_name(p, v));
@@ -104,7 +104,7 @@ static void print_let(Printer *p, const IrStmt *s) {
     str_add(p->out, v->kind == IRV_MUT ? "var " : "let ");
     print_def(p, v);
     if (v->kind == IRV_MUT && v->stated)
-      str_addf(p->out, " %s", uniform[v->uniform]);
+      str_addf(p->out, " %s", uniform[v->stated - 1]);
   }
   str_add(p->out, " = ");
   ir_put_expr(p, s->as.let.value, v->type);

@@ -111,11 +111,10 @@ bool ir_read_extents(Reader *r, Node **node, int *rank) {
 /* ---------------------------------------------------------------- values */
 
 static void read_uniform(Reader *r, IrVar *v) {
-  static const char *const words[] = {"block", "warp", "lane"};
-  for (int i = 0; i < 3; i++)
+  static const char *const words[] = {"block", "group", "warp", "lane"};
+  for (int i = 0; i < 4; i++)
     if (ir_tok_accept_word(r, words[i])) {
-      v->uniform = (IrUniform)i;
-      v->stated = true;
+      v->stated = 1 + i;
       return;
     }
 }

@@ -80,7 +80,7 @@ static void visit_store(Uniform *u, const IrBuffer *b, IrUniform value) {
 
 static IrUniform shuffled(const IrOp *op) {
   IrUniform value = op->operand[1].expr->uniform;
-  if (value == IR_BLOCK_UNIFORM)
+  if (value <= IR_GROUP_UNIFORM)
     return value;
   if (op->op == OP_VOTE_ANY || op->op == OP_VOTE_ALL)
     return IR_WARP_UNIFORM;
@@ -180,6 +180,17 @@ static void visit_simple(Uniform *u, IrStmt *s) {
 
 static void visit_block(Uniform *u, IrBlock *b);
 
+/* A role of whole warpgroups keeps each of them together. */
+static void visit_roles(Uniform *u, IrStmt *s) {
+  for (int i = 0; i < s->as.roles.nroles; i++) {
+    IrRoleBody *r = &s->as.roles.role[i];
+    bool whole = r->first_warp % 4 == 0 && r->warps % 4 == 0;
+    VEC_PUSH(u->arena, &u->control, whole ? IR_GROUP_UNIFORM : IR_WARP_UNIFORM);
+    visit_block(u, &r->body);
+    u->control.n--;
+  }
+}
+
 static void visit_nested(Uniform *u, IrStmt *s, IrUniform control) {
   bool loop = s->kind == IRK_FOR || s->kind == IRK_WHILE;
   if (loop) {
@@ -213,7 +224,7 @@ static void visit_stmt(Uniform *u, IrStmt *s) {
     visit_nested(u, s, s->as.if_.cond->uniform);
     break;
   case IRK_ROLES:
-    visit_nested(u, s, IR_WARP_UNIFORM);
+    visit_roles(u, s);
     break;
   case IRK_MAP:
   case IRK_TILE_LOOP:
@@ -238,8 +249,7 @@ static void apply(Uniform *u) {
   IrKernel *k = u->k;
   for (size_t i = 0; i < k->vars.n; i++) {
     IrVar *v = k->vars.v[i];
-    if (!v->stated)
-      v->uniform = u->var[i];
+    v->uniform = u->var[i];
   }
   for (size_t i = 0; i < k->table->all.n; i++)
     ir_facts(k->table->all.v[i]);

@@ -12,7 +12,7 @@ typedef struct UniformSeen {
 } UniformSeen;
 
 /* Sets `uniform` of variables and expressions; seen is told the control of each statement. Returns
- * what was inferred of each variable, by id, also of those that state theirs (in the arena). */
+ * what was inferred of each variable, by id (in the arena). */
 const IrUniform *ir_uniform_run(Arena *a, IrKernel *k, const UniformSeen *seen);
 
 #endif

@@ -5,45 +5,67 @@
  */
 #include "verify.h"
 
-static const char *const over[] = {"the block", "a warp", "single lanes"};
+/* Within what a value is the same, and between what it may then differ. */
+static const char *const same_in[] = {"the block", "a warpgroup", "a warp", "a lane"};
+static const char *const differs[] = {"", "between warpgroups", "between warps", "between lanes"};
+
+/* Four warps from a multiple of four together: the block must consist of such, and control keep
+ * them. */
+static void check_group(Verify *v, const OpInfo *info, IrUniform control) {
+  if (v->block_warps % 4)
+    ir_verify_error(
+        v, E0663, "`%s` is executed by whole warpgroups of four warps, but the block has %d warps",
+        info->name, v->block_warps);
+  else if (control > IR_GROUP_UNIFORM)
+    ir_verify_error(
+        v, E0663,
+        "`%s` is executed by whole warpgroups (four warps from a multiple of four), but "
+        "control here may differ between their warps",
+        info->name);
+}
 
 static void check_control(Verify *v, const IrOp *op, IrUniform control) {
   const OpInfo *info = op_info(op->op);
   if (op->op == OP_SYNCTHREADS && control != IR_BLOCK_UNIFORM)
-    ir_verify_error(v, E0662,
-                    "`syncthreads` is reached by all threads of the block or none; control here is "
-                    "uniform over %s only",
-                    over[control]);
+    ir_verify_error(
+        v, E0662,
+        "`syncthreads` is reached by all threads of the block or none; control here may "
+        "differ %s",
+        differs[control]);
   else if (info->effects & FX_COLLECTIVE && control == IR_LANE_VARYING)
     ir_verify_error(v, E0662,
                     "`%s` is executed by all lanes of a warp together, but control here may differ "
                     "between lanes",
                     info->name);
+  else if (info->effects & FX_WARPGROUP)
+    check_group(v, info, control);
 }
 
-static void check_uniform_operand(Verify *v, const IrOp *op, int i, const char *what) {
-  if (op->operand[i].expr->uniform == IR_LANE_VARYING)
-    ir_verify_error(
-        v, E0664,
-        "%s of `%s` differs between the lanes of a warp; take it from warp-uniform values "
-        "(warp(), not tid() // 32; shfl_idx broadcasts)",
-        what, op_info(op->op)->name);
+/* most: over what the hardware needs the operand to be one value. */
+static void check_uniform_operand(Verify *v, const IrOp *op, int i, IrUniform most,
+                                  const char *what) {
+  if (op->operand[i].expr->uniform > most)
+    ir_verify_error(v, E0664,
+                    "%s of `%s` must be the same in %s, but may differ %s; warp() is the same in a "
+                    "warp, warp() // 4 in a warpgroup",
+                    what, op_info(op->op)->name, same_in[most],
+                    differs[op->operand[i].expr->uniform]);
 }
 
 static void check_operands(Verify *v, const IrOp *op) {
   switch (op->op) {
   case OP_WGMMA_SS:
-    check_uniform_operand(v, op, 1, "the descriptor of A");
-    check_uniform_operand(v, op, 2, "the descriptor of B");
-    check_uniform_operand(v, op, 3, "scale_d");
+    check_uniform_operand(v, op, 1, IR_GROUP_UNIFORM, "the descriptor of A");
+    check_uniform_operand(v, op, 2, IR_GROUP_UNIFORM, "the descriptor of B");
+    check_uniform_operand(v, op, 3, IR_GROUP_UNIFORM, "scale_d");
     break;
   case OP_WGMMA_RS:
-    check_uniform_operand(v, op, 2, "the descriptor of B");
-    check_uniform_operand(v, op, 3, "scale_d");
+    check_uniform_operand(v, op, 2, IR_GROUP_UNIFORM, "the descriptor of B");
+    check_uniform_operand(v, op, 3, IR_GROUP_UNIFORM, "scale_d");
     break;
   case OP_BAR_SYNC:
   case OP_BAR_ARRIVE:
-    check_uniform_operand(v, op, 0, "the barrier");
+    check_uniform_operand(v, op, 0, IR_WARP_UNIFORM, "the barrier");
     break;
   default:
     break;
@@ -61,43 +83,13 @@ static void check_stmt(IrStmt *s, IrUniform control, void *ctx) {
   }
 }
 
-/* ---------------------------------------------------------------- whole warpgroups */
-
-typedef struct Groups {
-  Verify *v;
-  const IrRoleBody *role; /* the enclosing one */
-} Groups;
-
-static bool check_group(IrStmt *s, void *ctx) {
-  Groups *g = ctx;
-  if (s->kind == IRK_ROLES) {
-    for (int i = 0; i < s->as.roles.nroles; i++) {
-      Groups inner = {g->v, &s->as.roles.role[i]};
-      ir_walk(&s->as.roles.role[i].body, check_group, &inner);
-    }
-    return false;
-  }
-  if (s->kind != IRK_OP || !(op_info(s->as.op.op)->effects & FX_WARPGROUP))
-    return true;
-  int first = g->role ? g->role->first_warp : 0;
-  int warps = g->role ? g->role->warps : g->v->block_warps;
-  g->v->at = s->span;
-  if (first % 4 || warps % 4)
-    ir_verify_error(
-        g->v, E0663,
-        "`%s` is executed by whole warpgroups (four warps from a multiple of four), but "
-        "warps %d to %d run it",
-        op_info(s->as.op.op)->name, first, first + warps - 1);
-  return true;
-}
-
 static void check_stated(Verify *v, const IrUniform *inferred) {
   for (size_t i = 0; i < v->k->vars.n; i++) {
     const IrVar *x = v->k->vars.v[i];
     v->at = v->k->span;
-    if (x->stated && inferred[i] > x->uniform)
-      ir_verify_error(v, E0665, "`%s` is said to be uniform over %s, but it may differ over %s",
-                      x->name, over[x->uniform], over[inferred[i]]);
+    if (x->stated && (int)inferred[i] > x->stated - 1)
+      ir_verify_error(v, E0665, "`%s` is said to be the same in %s, but it may differ %s", x->name,
+                      same_in[x->stated - 1], differs[inferred[i]]);
   }
 }
 
@@ -106,7 +98,5 @@ void ir_verify_flow(Verify *v) {
   const IrUniform *inferred = ir_uniform_run(v->arena, v->k, &seen);
   if (v->k->level != IR_THREAD)
     return;
-  Groups g = {v, NULL};
-  ir_walk(&v->k->body, check_group, &g);
   check_stated(v, inferred);
 }

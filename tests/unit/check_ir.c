@@ -425,6 +425,12 @@ static const Bad bad_kernels[] = {
     {THREAD("reg d: f32[4]\nlet a: u64 = desc(tid() // 32, 0, 0, 0)\n"
             "wgmma_ss d[0:+4], a, a, true, 8, f16, 0, 0\n"),
      E0664},
+    {THREAD("reg d: f32[4]\nshfl_idx y: i32, tid(), 0\nlet a: u64 = desc(y, 0, 0, 0)\n"
+            "wgmma_ss d[0:+4], a, a, true, 8, f16, 0, 0\n"),
+     E0664},
+    {THREAD("if warp() == 1 { setmaxnreg_dec 40 }\n"), E0663},
+    {"kernel k thread() {\n  threads 96\n  wgmma_fence\n}\n", E0663},
+    {THREAD("var x: i32 group = 0\nset x = warp()\n"), E0665},
     {THREAD("var x: i32 block = 0\nset x = warp()\n"), E0665},
     {THREAD("var x: i32 warp = 0\nif lane() == 0 { set x = 1 }\n"), E0665},
     {THREAD("reg r: f32[4]\nld_shared r[0:+4], 4084\n"), E0666},
@@ -459,8 +465,9 @@ static const char *const good_kernels[] = {
     THREAD("if warp() == 3 { syncwarp }\n"),
     THREAD("load x: f32 = A[0]\nif x > 0.0 { syncthreads }\n"),
     THREAD("shared s: f32[1] at 0\nload x: f32 = s[0]\nif x > 0.0 { syncthreads }\n"),
+    THREAD("if warp() < 4 { wgmma_fence } else { setmaxnreg_dec 40 }\n"),
     THREAD("vote_any q: bool, tid() == 3\nif q { syncwarp }\n"),
-    THREAD("shfl_idx y: i32, tid(), 0\nlet d: u64 = desc(y, 0, 0, 0)\nreg r: f32[4]\n"
+    THREAD("let y: i32 = warp() // 4\nlet d: u64 = desc(y, 0, 0, 0)\nreg r: f32[4]\n"
            "wgmma_ss r[0:+4], d, d, true, 8, f16, 0, 0\n"),
     THREAD("var x: i32 = 0\nif lane() == 0 { set x = 1 }\n"),
     THREAD("if lane() == 0 {\n var x: i32 warp = 0\n set x = 1\n}\n"),

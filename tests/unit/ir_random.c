@@ -205,8 +205,7 @@ static void let(Random *g, IrBlock *b) {
   s->as.let.value = expr(g, t, 4);
   s->as.let.var = new_var(g, mut ? IRV_MUT : IRV_LET, t);
   if (mut && chance(g, 40)) {
-    s->as.let.var->stated = true;
-    s->as.let.var->uniform = (IrUniform)below(g, 3);
+    s->as.let.var->stated = 1 + (int)below(g, 4);
   }
   in_scope(g, s->as.let.var);
 }
