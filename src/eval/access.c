@@ -99,11 +99,35 @@ static bool place_strip(const EvalAgent *a, const EvalAccess *x, const EvalMem *
   return true;
 }
 
+/* The same for coordinates that are one register or one element each, all lanes at once; false
+ * where a lane, perhaps one that does not take part, is outside. */
+static bool place_quick(EvalAgent *a, const EvalAccess *x, const EvalMem *m, int n) {
+  uint64_t outside = 0;
+  memset(a->offsets, 0, (size_t)n * sizeof *a->offsets);
+  for (int d = 0; d < x->rank; d++) {
+    const EvalAffine *f = &x->index[d];
+    uint64_t base = (uint64_t)machine_int(a, &f->base), extent = (uint64_t)m->extent[d];
+    int64_t stride = m->stride[d];
+    const int64_t *lanes = f->lanes ? machine_reg(a, f->lanes) : NULL;
+    for (int i = 0; lanes && i < n; i++) {
+      uint64_t v = base + (uint64_t)lanes[i];
+      outside |= v >= extent;
+      a->offsets[i] += (int64_t)(v * (uint64_t)stride);
+    }
+    for (int i = 0; !lanes && i < n; i++)
+      a->offsets[i] += (int64_t)(base * (uint64_t)stride);
+    outside |= !lanes && base >= extent;
+  }
+  return !outside;
+}
+
 /* Element offsets of the lanes that take part, into a->offsets; map offsets where `map` is given.
  */
 static EvalResult place_lanes(EvalAgent *a, const EvalAccess *x, const EvalMem *m, Lanes l,
                               int64_t *map) {
   int64_t index[IR_MAX_RANK];
+  if (!a->map->code && !map && place_quick(a, x, m, l.n))
+    return EVAL_OK;
   for (int i = 0; i < l.n; i++) {
     if (l.on && !l.on[i])
       continue;
@@ -223,104 +247,6 @@ static Rows rows_of(const EvalMapState *s, const Place *p) {
   return r;
 }
 
-#define GATHER(T)                                                                                  \
-  {                                                                                                \
-    T *d = dst;                                                                                    \
-    const T *s = src;                                                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      d[i] = s[i * stride];                                                                        \
-  }                                                                                                \
-  break
-#define SCATTER(T)                                                                                 \
-  {                                                                                                \
-    T *d = dst;                                                                                    \
-    const T *s = src;                                                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      d[i * stride] = s[i];                                                                        \
-  }                                                                                                \
-  break
-
-static void gather(size_t size, void *dst, const void *src, int64_t stride, int64_t n) {
-  if (stride == 1) {
-    memcpy(dst, src, (size_t)n * size);
-    return;
-  }
-  if (stride == 0) {
-    eval_fill_lanes(size, dst, src, n);
-    return;
-  }
-  switch (size) {
-  case 1:
-    GATHER(uint8_t);
-  case 2:
-    GATHER(uint16_t);
-  case 4:
-    GATHER(uint32_t);
-  default:
-    GATHER(uint64_t);
-  }
-}
-
-static void scatter(size_t size, void *dst, int64_t stride, const void *src, int64_t n) {
-  if (stride == 1) {
-    memcpy(dst, src, (size_t)n * size);
-    return;
-  }
-  switch (size) {
-  case 1:
-    SCATTER(uint8_t);
-  case 2:
-    SCATTER(uint16_t);
-  case 4:
-    SCATTER(uint32_t);
-  default:
-    SCATTER(uint64_t);
-  }
-}
-
-static bool packed(const EvalMem *m) {
-  return m->stored && dtype_compute(m->dtype) != m->dtype;
-}
-
-void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *dst, int64_t n) {
-  const char *src = eval_mem_at(m, element);
-  if (!packed(m)) {
-    gather(m->size, dst, src, stride, n);
-    return;
-  }
-  if (stride == 1) {
-    dtype_unpack(m->dtype, src, dst, (size_t)n);
-    return;
-  }
-  uint16_t raw[256];
-  float *d = dst;
-  for (int64_t i = 0; i < n; i += 256) {
-    int64_t k = n - i < 256 ? n - i : 256;
-    gather(m->size, raw, src + i * stride * (int64_t)m->size, stride, k);
-    dtype_unpack(m->dtype, raw, d + i, (size_t)k);
-  }
-}
-
-void eval_mem_scatter(const EvalMem *m, int64_t element, int64_t stride, const void *src,
-                      int64_t n) {
-  char *dst = eval_mem_at(m, element);
-  if (!packed(m)) {
-    scatter(m->size, dst, stride, src, n);
-    return;
-  }
-  if (stride == 1) {
-    dtype_pack(m->dtype, src, dst, (size_t)n);
-    return;
-  }
-  uint16_t raw[256];
-  const float *s = src;
-  for (int64_t i = 0; i < n; i += 256) {
-    int64_t k = n - i < 256 ? n - i : 256;
-    dtype_pack(m->dtype, s + i, raw, (size_t)k);
-    scatter(m->size, dst + i * stride * (int64_t)m->size, stride, raw, k);
-  }
-}
-
 /* ---------------------------------------------------------------- strips */
 
 static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, char *dst) {
@@ -399,6 +325,10 @@ static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char
     r = hooks(a, m, l, false);
   if (r != EVAL_OK)
     return r;
+  if (!l.on && !tracked(m)) {
+    eval_mem_take(m, a->offsets, l.n, dst, a->scratch);
+    return EVAL_OK;
+  }
   size_t size = dtype_compute_size(m->dtype);
   for (int i = 0; i < l.n; i++) {
     if (l.on && !l.on[i])
@@ -413,16 +343,21 @@ static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char
 static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, const char *src,
                               Lanes l) {
   int64_t map[EVAL_STRIP];
-  EvalResult r = place_lanes(a, x, m, l, map);
+  bool marks = x->marks && tracked(m);
+  EvalResult r = place_lanes(a, x, m, l, marks ? map : NULL);
   if (r == EVAL_OK)
     r = hooks(a, m, l, true);
   if (r != EVAL_OK)
     return r;
+  if (!l.on && !marks) {
+    eval_mem_put(m, a->offsets, l.n, src, a->scratch);
+    return EVAL_OK;
+  }
   size_t size = dtype_compute_size(m->dtype);
   for (int i = 0; i < l.n; i++) {
     if (l.on && !l.on[i])
       continue;
-    if (x->marks && tracked(m)) {
+    if (marks) {
       eval_mem_begin_map(m);
       mark(m, map[i]);
     }
@@ -506,7 +441,7 @@ EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
     if (r != EVAL_OK)
       return r;
   }
-  if (x->in_place && !packed(m)) {
+  if (x->in_place && !mem_packed(m)) {
     Rows r = rows_of(a->map, &data);
     if (r.count == 1 && r.stride == 1) {
       a->reg[in->dst] = eval_mem_at(m, data.at);

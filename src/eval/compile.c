@@ -179,6 +179,8 @@ EvalProgram *eval_compile(Arena *a, IrKernel *k, DiagSink *sink) {
   p->tile = ARENA_ARRAY(a, EvalTileInfo, k->buffers.n + 1);
   p->interleave = k->cooperative;
   p->in_order = p->interleave;
+  if (c->thread)
+    ir_uniform(k); /* decides what is one element and what is one a lane */
   ir_walk(&k->body, scan_order, c);
   bind_variables(c);
   eval_value_count_uses(c, &k->body);

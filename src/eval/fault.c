@@ -75,10 +75,6 @@ int64_t eval_operand_int(const EvalOperand *o, int lane) {
   return eval_int_at(o->type, (const char *)o->data + (size_t)lane * o->step);
 }
 
-void *eval_mem_at(const EvalMem *m, int64_t element) {
-  return (char *)m->data + element * (int64_t)m->size;
-}
-
 void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
   size_t used = 0;
   if (size)

@@ -362,6 +362,13 @@ void eval_list_text(const int64_t *v, int n, char *out, size_t size);
 /* "element [3, 70] of As", of a linear row-major element. */
 void eval_mem_name(const EvalMem *m, int64_t element, char *out, size_t size);
 
+/* Whether elements are narrow floats in stored form, so that they change on the way. */
+static inline bool mem_packed(const EvalMem *m) {
+  return m->stored && dtype_compute(m->dtype) != m->dtype;
+}
+/* The elements at n offsets to compute form, and back; room has n elements of 8 bytes. */
+void eval_mem_take(const EvalMem *m, const int64_t *at, int n, void *dst, void *room);
+void eval_mem_put(const EvalMem *m, const int64_t *at, int n, const void *src, void *room);
 /* Gets a tile's map ready for marking single elements. */
 void eval_mem_begin_map(EvalMem *m);
 /* A scalar in compute form. */
