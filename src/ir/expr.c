@@ -70,10 +70,12 @@ void ir_facts(IrExpr *e) {
   e->uniform = own_uniform(e);
   e->reads_mut = e->op == OP_VAR && e->as.var->kind == IRV_MUT;
   e->may_fault = e->nargs > 0 && own_fault(e);
+  e->size = 1;
   for (int i = 0; i < e->nargs; i++) {
     const IrExpr *a = e->arg[i];
     e->reads_mut |= a->reads_mut;
     e->may_fault |= a->may_fault;
+    e->size = e->size > IR_MAX_NODES ? e->size : e->size + a->size;
     if (a->uniform > e->uniform)
       e->uniform = a->uniform;
   }

@@ -22,6 +22,7 @@
 #include "ops/ops.h"
 
 #define IR_MAX_RANK 8
+#define IR_MAX_NODES 10000 /* of one expression */
 #define IR_MAX_EXTENT (INT64_C(1) << 48) /* of one axis of a tensor */
 #define IR_NO_RANGE_LO INT64_MIN
 #define IR_NO_RANGE_HI INT64_MAX
@@ -82,7 +83,9 @@ struct IrExpr {
   bool may_fault; /* evaluating it can fault (a division by what may be zero): never dropped, nor moved
                      to where it would not have run */
   IrUniform uniform;
-  uint32_t id; /* order of creation, for tables; never for printing order */
+  uint32_t id;   /* order of creation, for tables; never for printing order */
+  uint32_t size; /* nodes when written out as a tree, saturating: at most IR_MAX_NODES (a LET names
+                    parts that are shared), so that whoever goes over the tree needs no memory of it */
   union {
     Scalar value; /* OP_CONST */
     IrVar *var;   /* OP_VAR */

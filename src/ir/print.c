@@ -159,16 +159,8 @@ static void print_call(Printer *p, const IrExpr *e, DType want) {
   str_addc(p->out, ')');
 }
 
-/* A shared node that this statement has bound to a name. */
-static const char *bound_name(const Printer *p, const IrExpr *e) {
-  return p->bound ? map_getn(p->bound, &e->id, sizeof e->id) : NULL;
-}
-
 static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
-  const char *bound = bound_name(p, e);
-  if (bound) {
-    str_add(p->out, bound);
-  } else if (e->op == OP_CONST) {
+  if (e->op == OP_CONST) {
     print_const(p, e, want);
   } else if (e->op == OP_VAR) {
     const IrVar *v = e->as.var;

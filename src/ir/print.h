@@ -11,8 +11,6 @@ typedef struct Printer {
   const IrKernel *k;
   Str *out;
   IrNames names;
-  Map *bound; /* nodes that a `const` line before this statement names; NULL where none */
-  int nconst; /* such names given so far */
 } Printer;
 
 /* An operator that stands between its operands, and how tightly it binds (1 loosest). */

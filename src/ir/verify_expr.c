@@ -94,6 +94,11 @@ bool ir_verify_expr(Verify *v, const IrExpr *e, const char *what) {
     ir_verify_error(v, E0653, "%s is missing or belongs to another kernel", what);
     return false;
   }
+  if (e->size > IR_MAX_NODES) {
+    ir_verify_error(v, E0653, "%s is too large an expression; name its shared parts by `let`",
+                    what);
+    return false;
+  }
   return check_use(v, e);
 }
 

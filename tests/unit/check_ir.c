@@ -102,6 +102,20 @@ START_TEST(casts_nest) {
 }
 END_TEST
 
+/* Doubling forty times would be a tree of 2^40 nodes: refused, in no time. */
+START_TEST(shared_parts_have_names) {
+  DiagSink sink;
+  diag_init(&sink, arena);
+  IrKernel *k = read_one(arena, "kernel k tile(x: f32) {\n  let y: f32 = x\n}\n");
+  IrExpr *e = k->body.v[0]->as.let.value;
+  for (int i = 0; i < 40; i++)
+    e = ir_op2(k, OP_MUL, e, e);
+  k->body.v[0]->as.let.value = e;
+  ck_assert(!ir_verify(k, &sink));
+  ck_assert_int_eq(sink.v[0]->code, E0653);
+}
+END_TEST
+
 START_TEST(ranges) {
   IrVar *v = ir_var(fresh, IRV_INDEX, "i", DT_I32);
   v->lo = 0;
@@ -599,6 +613,7 @@ int main(void) {
   tcase_add_test(e, exact_simplifications);
   tcase_add_test(e, faults_are_kept);
   tcase_add_test(e, casts_nest);
+  tcase_add_test(e, shared_parts_have_names);
   tcase_add_test(e, ranges);
   tcase_add_test(e, replacing);
   tcase_add_test(v, kernels_with_errors);
