@@ -3,7 +3,10 @@
  * In: places and values. Out: TS_SET, TS_STORE, or an assignment to a region. The place of `x[…] +=
  * v` is found once, before v: index expressions with loads or effects are named first. Always
  * holds: nothing immutable is written; a `var` is set only where it was declared, not inside a
- * parallel loop further in. Tests: tests/lang, tests/errors/name_immutable_*.tile, parallel_var.
+ * parallel loop further in.
+ * `x op= v` is `x = x op v` typed as written out; the place is the same node on both sides. Several
+ * targets get values that were all computed before the first is written.
+ * Tests: tests/lang, tests/errors/name_immutable_*.tile, parallel_var.
  */
 #include "private.h"
 

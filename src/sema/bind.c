@@ -2,7 +2,11 @@
  *
  * In: values by name, arguments by parameter. Out: a SemaSpec in which every dtype parameter and
  * static extent that the arguments decide is set, or the diagnostic that says which argument does
- * not fit and why. Tests: tests/unit/check_sema.c, tests/errors/call_*.tile.
+ * not fit and why.
+ * Only what must be known to compile is bound here: dtypes and static extents. Symbolic extents are
+ * bound at the launch by ir_bind, so that one compiled kernel serves all shapes. Conversions of
+ * scalar arguments are the session's; here it is only asked whether there is one. Tests:
+ * tests/unit/check_sema.c, tests/errors/call_*.tile.
  */
 #include "private.h"
 

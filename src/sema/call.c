@@ -2,7 +2,10 @@
  *
  * In: a call. Out: its value, or TY_NONE with statements appended. A name means, in this order:
  * what the kernel declares, a host `fn`, a dtype, a row of ops.def, a word of the table below.
- * Tests: tests/lang/call_*.tile, tests/errors/call_*.tile.
+ * Named arguments are sorted by sema_take_args, which every word uses, so that they are all refused
+ * in the same words. The table holds what is no elementwise operation; those come from ops.def by
+ * their own names. Adding a word is one row and one function. Tests: tests/lang/call_*.tile,
+ * tests/errors/call_*.tile.
  */
 #include "private.h"
 
@@ -97,9 +100,11 @@ static TExpr *untype(Check *c, const AstExpr *call, const char *name, DType t) {
   return r;
 }
 
+/* Truncates, as i64(x) does. */
 static TExpr *call_int(Check *c, const AstExpr *e) {
   return untype(c, e, "int", DT_I64);
 }
+/* An f64 that meets an f32 as a plain number does. */
 static TExpr *call_float(Check *c, const AstExpr *e) {
   return untype(c, e, "float", DT_F64);
 }
@@ -181,12 +186,15 @@ static TExpr *max_or_min(Check *c, const AstExpr *e, OpCode two, OpCode reduce) 
   return sema_check_reduce(c, e, reduce, two == OP_MAX2 ? "max" : "min");
 }
 
+/* max(x, y) or max(t, axis = k). */
 static TExpr *call_max(Check *c, const AstExpr *e) {
   return max_or_min(c, e, OP_MAX2, OP_RMAX);
 }
+/* min(x, y) or min(t, axis = k). */
 static TExpr *call_min(Check *c, const AstExpr *e) {
   return max_or_min(c, e, OP_MIN2, OP_RMIN);
 }
+/* The rows of ops.def say which types a reduction takes and gives. */
 static TExpr *call_sum(Check *c, const AstExpr *e) {
   return sema_check_reduce(c, e, OP_SUM, "sum");
 }
@@ -208,6 +216,7 @@ static TExpr *call_argmax(Check *c, const AstExpr *e) {
 static TExpr *call_argmin(Check *c, const AstExpr *e) {
   return sema_check_reduce(c, e, OP_ARGMIN, "argmin");
 }
+/* Scans keep the tile's shape. */
 static TExpr *call_cumsum(Check *c, const AstExpr *e) {
   return sema_check_scan(c, e, OP_SUM);
 }

@@ -2,7 +2,10 @@
  *
  * In: a SemaKernel and the values of its compile-time parameters. Out: the typed tree, or
  * diagnostics. What stands before `grid` becomes the tree's `pre`.
- * Tests: tests/unit/check_sema.c.
+ * A kernel is checked twice: at its definition with the defaults, so that the errors of a file show
+ * before anything runs, and for every new specialisation with the values of the call, which gives
+ * the tree. The second may find what the first could not know: a tile that does not fit, a branch
+ * that the defaults do not take. Tests: tests/unit/check_sema.c.
  */
 #include "private.h"
 

@@ -2,7 +2,11 @@
  *
  * In: calls. Out: statements whose regions have the extents of the tile on the other side. Origins
  * and open slices of global tensors get theirs here.
- * Tests: tests/lang/copy_*.tile, atomic_*.tile, tests/errors/copy_*.tile.
+ * The tile decides: an origin `A[i, j]` becomes a region of the tile's extents, its leading axes
+ * single indices; written slices must have the tile's extents; open ones (`:`, a stop at run time)
+ * take them. What then lies outside the tensor is the run's business: it reads as zero or pad, and
+ * is not written. Element atomics and regions of them are told apart by their value. Tests:
+ * tests/lang/copy_*.tile, atomic_*.tile, tests/errors/copy_*.tile.
  */
 #include "private.h"
 

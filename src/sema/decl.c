@@ -2,7 +2,9 @@
  *
  * In: declarations. Out: names in the innermost block, statements that make what they name. A `let`
  * of a compile-time value makes no statement: the name is the value.
- * Tests: tests/lang/decl_*.tile, tests/errors/decl_*.tile.
+ * A name is declared after its value was typed, so that `let x = x + 1` means the outer x, and it
+ * is declared also where the value is wrong: then every use of it is silent, and one mistake gives
+ * one message. Tests: tests/lang/decl_*.tile, tests/errors/decl_*.tile.
  */
 #include "private.h"
 

@@ -3,7 +3,10 @@
  * In: syntax of an expression. Out: a typed one, constants folded, conversions written, shapes
  * broadcast; TY_ERROR where something was reported. What can be decided when the kernel is compiled
  * is decided here: the side of a choice that is not taken is never looked at.
- * Tests: tests/unit/check_sema.c, tests/lang/expr_*.tile, tests/errors.
+ * Operands are typed in the order of evaluation, left to right; the one place where that order
+ * could not hold, operands that may not be evaluated at all, keeps its statements inside
+ * (sema_check_lazy). Compile-time values are TE_CONST, TE_STRING and TE_DTYPE nodes: there is no
+ * second evaluator. Tests: tests/unit/check_sema.c, tests/lang/expr_*.tile, tests/errors.
  */
 #include "private.h"
 

@@ -3,7 +3,11 @@
  * In: a call of a fn. Out: its value; the statements of its body stand before the statement that
  * calls. A fn whose parameters are scalars and that is given a tile runs once an element
  * (TE_APPLY). An early return makes the rest of the body the other way of the branch. Always holds:
- * fns are pure, do not call themselves, and see nothing of the kernel. Tests: tests/lang/fn_*.tile,
+ * fns are pure, do not call themselves, and see nothing of the kernel.
+ * A body is typed anew for every call, with the argument's own types, shapes and constants: a fn
+ * without types is a template. That makes compile-time branches inside it work, and leaves nothing
+ * to be called: the tree holds the body's statements. What a parameter stands for is the argument
+ * itself if it costs nothing to repeat, else a name for its value. Tests: tests/lang/fn_*.tile,
  * tests/errors/fn_*.tile.
  */
 #include "private.h"

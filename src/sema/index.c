@@ -3,7 +3,11 @@
  * In: x[…] and x.T. Out: one element (TE_ELEM) where every axis has a single index, else a region
  * of the buffer, or a view of a value that is no buffer. Slices of tiles have constant extents;
  * `k:k+BN` is recognised by subtracting its ends. Origins of global tensors are for copy alone.
- * Tests: tests/lang/index_*.tile, tests/errors/index_*.tile.
+ * Three things can be indexed: a buffer by its name, which gives an element or a region of it; a
+ * slice or computed tile, which gives a view of the value; and either behind `.T`, where the index
+ * is turned round so that it ends at the buffer all the same. Regions matter because every
+ * operation takes them as they are: `As[:, k:+8] @ Bs` copies nothing. Tests:
+ * tests/lang/index_*.tile, tests/errors/index_*.tile.
  */
 #include "private.h"
 

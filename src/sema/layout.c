@@ -3,6 +3,9 @@
  * In: a tile's name and swizzle(…), padded(…) or a map of its indices. Out: the layout at the TBuf.
  * A map is tried on every element: it must send each to a place of its own. A layout says where
  * elements lie, never what they are.
+ * swizzle(n) permutes 16-byte groups of rows over a span of n bytes; padded(n) puts n elements
+ * after each row. Stating one is for kernels that know their banks better than the compiler;
+ * everything else about the tile stays the same, and leaving the statement out changes no result.
  * Tests: tests/lang/layout_kinds.tile, tests/errors/layout_*.tile.
  */
 #include "private.h"
@@ -18,6 +21,7 @@ enum { LAYOUT_MAX = 1 << 21 }; /* elements; no shared memory holds as many */
  * what is no constant and no index. */
 static bool layout_value(const TBuf *b, const int64_t *v, const TExpr *e, Scalar *out);
 
+/* Arithmetic of the base, as everywhere: what is checked is what will run. */
 static bool layout_operation(const TBuf *b, const int64_t *v, const TExpr *e, Scalar *out) {
   Scalar arg[4];
   for (int i = 0; i < e->nargs; i++)
@@ -69,6 +73,7 @@ typedef struct Placed { /* an element and where the map sends it */
   int64_t element; /* row-major number */
 } Placed;
 
+/* By place, then by element, so that the message does not depend on qsort. */
 static int by_offset(const void *x, const void *y) {
   const Placed *a = x, *b = y;
   if (a->offset != b->offset)
@@ -84,6 +89,7 @@ static void indices_of(const TBuf *b, int64_t element, int64_t *v) {
   }
 }
 
+/* As it would be indexed: [1, 32]. */
 static const char *element_text(Check *c, const TBuf *b, int64_t element) {
   int64_t v[SEMA_MAX_RANK];
   Str s = str_new(c->a);
@@ -94,6 +100,7 @@ static const char *element_text(Check *c, const TBuf *b, int64_t element) {
   return str_text(&s);
 }
 
+/* After sorting, two elements at one place are neighbours. */
 static bool one_to_one(Check *c, const TBuf *b, Placed *p, int64_t n, Span span) {
   qsort(p, (size_t)n, sizeof *p, by_offset);
   for (int64_t i = 1; i < n; i++)

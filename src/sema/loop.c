@@ -3,6 +3,9 @@
  * In: loops. Out: TS_FOR with bounds of one integer type, or TS_WHILE whose condition carries the
  * statements that it needs. The body of a loop whose head is wrong is still checked, with a silent
  * variable, so that one run shows its errors too.
+ * Bounds are evaluated once and meet in one integer type, which is the variable's: int where they
+ * have none. What is known of the range goes to the variable, for checks that can be dropped later.
+ * In a parallel loop everything is one thread's: c->parallel counts them, and tile operations ask.
  * Tests: tests/lang, tests/errors/loop_*.tile, parallel_*.tile.
  */
 #include "private.h"

@@ -2,7 +2,10 @@
  *
  * In: names as written. Out: what they stand for; where nothing does, a diagnostic with the closest
  * name there is. Blocks nest; the outermost of an inlined fn has no outer block, for a fn sees
- * nothing of the kernel. Tests: tests/errors/name_*.tile.
+ * nothing of the kernel.
+ * What a name stands for is an expression (a parameter, a constant, a whole tile), a `var`, or an
+ * error that was reported. Blocks live on the C stack of the walk that opened them; they hold few
+ * names, so looking through them in order is as fast as any table. Tests: tests/errors/name_*.tile.
  */
 #include "private.h"
 

@@ -3,7 +3,10 @@
  * In: typed operands and what typing.c says of them. Out: the operation, its operands converted and
  * its shape broadcast; TY_ERROR where something was reported. Always holds: no value changes its
  * type but here, by a cast that the tree shows.
- * Tests: tests/unit/check_sema.c, tests/errors/type_*.tile, shape_broadcast*.tile.
+ * Shapes follow NumPy: axes are matched from the last one, and an extent of 1 goes with any. The
+ * rule of an operation (SemaRule) comes from typing.c, which the host shares; what is done here is
+ * only what a tree needs: a cast for each operand that is not yet of its type, and the common
+ * shape. Tests: tests/unit/check_sema.c, tests/errors/type_*.tile, shape_broadcast*.tile.
  */
 #include "private.h"
 

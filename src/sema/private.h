@@ -3,6 +3,14 @@
  * One Check walks one kernel body under one specialisation. Statements go to `out`; expressions are
  * returned. An expression of type TY_ERROR was reported already (or depends on what is not known
  * yet) and silences everything it reaches. Lookups walk `block` outwards.
+ *
+ * How `C[i, j] += f(x) @ y if c else z` goes through: stmt.c finds an assignment, assign.c types
+ * the place (index.c) and the value (expr.c). The choice types its condition; if that is a
+ * compile-time value only one side is looked at. The call (call.c) is of a fn (fn.c): its body is
+ * typed here and now, its statements go to `out`; the product (product.c) checks shapes and dtypes.
+ * operate.c adds the two, with what typing.c says of their dtypes, and converts to the element's
+ * type. Errors: the first function that cannot go on reports and gives TY_ERROR; all others pass it
+ * on. So a mistake is one message, and the rest of the kernel is still looked at.
  */
 #ifndef TILESH_SEMA_PRIVATE_H
 #define TILESH_SEMA_PRIVATE_H

@@ -2,6 +2,9 @@
  *
  * In: two operands. Out: a TE_DOT of rank-2 tiles of one dtype whose inner extents agree; the
  * messages here are the ones that people who write kernels meet first.
+ * Operands may be regions, with or without `.T`, or computed tiles. The result of `a @ b` is the
+ * accumulator's dtype (f32 for floats up to 32 bits); only where it is added to a place of that
+ * same dtype does it accumulate there, in one chain of fused steps, as the language promises.
  * Tests: tests/lang/product_*.tile, tests/errors/product_*.tile.
  */
 #include "private.h"

@@ -3,7 +3,11 @@
  * In: a body in the scope of its parameters. Out: its value; its statements go to `out`. The rest
  * of the body after a branch that returns is the other way of the branch; a return inside a loop
  * sets a variable and leaves the loop. Always holds: every way gives a value, or it is reported.
- * Tests: tests/lang/fn_*.tile, tests/errors/fn_no_value.tile.
+ * A structured tree has no jump to the end of a body. A branch that returns takes the rest of the
+ * body as its other way, so that each way ends in a value and both are merged (TE_COND, or
+ * variables for a tuple). The rest is then typed once for each way that reaches it; the bound on
+ * what a kernel inlines (CHECK_MAX_INLINED) keeps that from growing without end. Tests:
+ * tests/lang/fn_*.tile, tests/errors/fn_no_value.tile.
  */
 #include "private.h"
 

@@ -7,6 +7,14 @@
  * written, shapes are constants, compile-time choices are made, `fn`s are inlined. src/ir/build.h
  * turns it into IR.
  * Always holds: a tree is given out only without errors; everything lives in the arena of the call.
+ *
+ * A definition:  k = sema_declare(arena, ast, scope, sink);            errors of the file show at
+ * once A call:        s = sema_spec_new(arena, k);                          nothing is set
+ *                sema_set(k, s, "BM", value, span, sink);              k[BM = 64]
+ *                sema_bind(arena, k, s, args, span, sink);             dtypes, static extents
+ *                tree = sema_check(arena, k, s, sink);                 or NULL and diagnostics
+ *                ir = ir_build(arena, names, tree, sink);              src/ir/build.h
+ *
  * Typing of two numbers that meet is in one place (sema_binary …), which the host uses too.
  * Tests: tests/unit/check_sema.c, tests/lang, tests/errors. Codes: E0100 to E0379.
  */
@@ -68,6 +76,7 @@ const char *sema_num_name(SemaNum x);
 /* ---------------------------------------------------------------- what a kernel can see */
 
 typedef struct SemaScope SemaScope;
+/* A function that a kernel may call. */
 typedef struct SemaFn {
   const AstFn *ast;       /* NULL: there is none */
   const SemaScope *scope; /* where the names of its body are looked up */
@@ -86,6 +95,7 @@ struct SemaScope {
 
 /* ---------------------------------------------------------------- signature */
 
+/* Kinds of compile-time values. */
 typedef enum SemaValueKind {
   SV_UNSET,
   SV_INT,
@@ -133,6 +143,7 @@ typedef struct SemaParam { /* an input or an output */
   SemaExtent extent[SEMA_MAX_RANK];
 } SemaParam;
 
+/* A kernel as it was defined: its signature. Specialisations do not change it. */
 typedef struct SemaKernel {
   const AstKernel *ast;
   const SemaScope *scope;
@@ -156,6 +167,7 @@ const char *sema_signature(Arena *a, const SemaKernel *k);
 
 /* ---------------------------------------------------------------- specialisation */
 
+/* What makes one specialisation: two calls with equal ones share their compiled kernel. */
 typedef struct SemaSpec {
   SemaValue *statics;    /* by index; SV_UNSET: the default */
   int64_t *extents;      /* static extents by index; -1: not known */
@@ -190,6 +202,7 @@ DType sema_param_dtype(Arena *a, const SemaKernel *k, const SemaSpec *s, size_t 
 
 /* ---------------------------------------------------------------- typed tree */
 
+/* What kind of value an expression of a kernel has. */
 typedef enum SemaKind {
   TY_ERROR,  /* reported, or not known at the definition: silent */
   TY_NONE,   /* no value: copy(…), print(…) */
@@ -201,6 +214,8 @@ typedef enum SemaKind {
   TY_DTYPE
 } SemaKind;
 
+/* The type of an expression: a scalar's dtype, a tile's dtype and constant shape. Global tensors
+ * have symbolic shapes, which stand at their TBuf. */
 typedef struct SemaType {
   SemaKind kind;
   DType dtype;  /* NUM, TILE, GLOBAL; DTYPE: the value */
@@ -212,6 +227,7 @@ typedef struct SemaType {
 typedef struct TExpr TExpr;
 typedef struct TStmt TStmt;
 
+/* Where a scalar of the tree comes from; only TV_VAR changes. */
 typedef enum TVarKind { TV_LET, TV_VAR, TV_INDEX, TV_GRID, TV_PARAM, TV_EXTENT, TV_SMS } TVarKind;
 typedef struct TVar { /* a scalar */
   const char *name;
@@ -222,7 +238,9 @@ typedef struct TVar { /* a scalar */
   void *ir;       /* the builder's */
 } TVar;
 
+/* Where a tile lives: language.md, Kernels. */
 typedef enum TSpace { TB_GLOBAL, TB_SHARED, TB_FRAGMENT, TB_LOCAL } TSpace;
+/* A stated layout; TL_NONE: the compiler's choice. */
 typedef enum TLayoutKind { TL_NONE, TL_SWIZZLE, TL_PADDED, TL_MAP } TLayoutKind;
 typedef struct TBuf { /* a tensor parameter or a tile */
   const char *name;
@@ -254,11 +272,15 @@ typedef struct TRegion {
   bool trans; /* the last two kept axes are swapped */
 } TRegion;
 
+/* A block. */
 typedef struct TStmts {
   TStmt **v;
   size_t n, cap;
 } TStmts;
 
+/* Kinds of expression. Operands are in arg, in the order of evaluation; what else a kind needs
+ * stands in `as`. Tiles are evaluated element by element but for REDUCE, SCAN, DOT, COND and SEQ,
+ * which are computed whole, once, before the statement that holds them. */
 typedef enum TExprKind {
   TE_ERROR,
   TE_CONST,
@@ -287,8 +309,10 @@ typedef enum TExprKind {
   TE_TUPLE
 } TExprKind;
 
+/* How the warps of a block share a product: a wish. */
 typedef enum TPolicy { TP_AUTO, TP_ROWS, TP_COLUMNS, TP_SQUARE } TPolicy;
 
+/* One expression. Nodes are shared: never change one that is in the tree. */
 struct TExpr {
   TExprKind kind;
   SemaType type;
@@ -324,6 +348,7 @@ struct TExpr {
   } as;
 };
 
+/* Kinds of statement, nearly one for one those of ir.h. */
 typedef enum TStmtKind {
   TS_LET, /* scalar; also declares a var */
   TS_SET,
@@ -345,6 +370,7 @@ typedef enum TStmtKind {
   TS_EVAL /* evaluates a scalar for its faults: a call whose value is not used */
 } TStmtKind;
 
+/* The word after `in`. */
 typedef enum TLoop {
   TF_RANGE,
   TF_UNROLL,
@@ -354,6 +380,7 @@ typedef enum TLoop {
   TF_PARALLEL
 } TLoop;
 
+/* One statement; the span is the author's, for messages and for the IR. */
 struct TStmt {
   TStmtKind kind;
   Span span;
@@ -403,6 +430,7 @@ struct TStmt {
   } as;
 };
 
+/* A kernel under one specialisation, ready for the builder. */
 typedef struct SemaTree {
   const SemaKernel *kernel;
   TBuf **buf;    /* by parameter (inputs, outputs): a tensor, or NULL */

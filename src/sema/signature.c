@@ -3,7 +3,11 @@
  *
  * In: an AstKernel. Out: the SemaKernel, and for a specialisation the names of the signature in the
  * outermost block. A name in a shape that nothing binds is a symbolic extent.
- * Tests: tests/unit/check_sema.c, tests/errors/signature_*.tile.
+ * The order in which the signature's names come to be is the order of what may use what:
+ * compile-time parameters (each may use those before it), scalars, static extents, symbolic
+ * extents, tensors and named extents, initial values. At the definition what no default gives is
+ * TY_ERROR: it silences what depends on it, and the call, which knows everything, checks the kernel
+ * again. Tests: tests/unit/check_sema.c, tests/errors/signature_*.tile.
  */
 #include "private.h"
 

@@ -2,8 +2,11 @@
  *
  * In: tiles and where they go. Out: nodes of the typed tree with the result's constant shape, and
  * statements. A product that goes straight into (or is added to) a place of its own type becomes
- * one TS_DOT here, so that it accumulates where the language says it does. Tests:
- * tests/lang/tile_*.tile, tests/errors/tile_*.tile.
+ * one TS_DOT here, so that it accumulates where the language says it does.
+ * A reduction of all axes gives a scalar, which is the same for the whole block; along an axis it
+ * gives a tile with that axis gone, or of extent 1 with keepdims. Views (reshape, transpose) make
+ * no copy: they say where an element of theirs lies in the operand. Tests: tests/lang/tile_*.tile,
+ * tests/errors/tile_*.tile.
  */
 #include "private.h"
 

@@ -2,7 +2,11 @@
  *
  * In: types and operands already checked. Out: nodes in the arena; operations on constants are
  * folded here, once for the whole checker. Never reports, but for a constant operation that faults.
- * Tests: tests/unit/check_sema.c.
+ * Nodes are never changed once they are part of the tree, but by the one who made them; the same
+ * node may hang in two places (the place of `x += y` is read and written), so nothing walks the
+ * tree with marks of its own. Differences of indices are found by taking both apart into sums of
+ * multiples of what cannot be taken apart: `k*BN` and `(k + 1)*BN` then differ by BN. Tests:
+ * tests/unit/check_sema.c.
  */
 #include "private.h"
 
@@ -17,16 +21,19 @@ TExpr *sema_texpr_new(Check *c, TExprKind kind, SemaType type, Span span) {
   return e;
 }
 
+/* For kinds without a dtype of their own. */
 SemaType sema_type_kind(SemaKind k) {
   SemaType t = {.kind = k, .dtype = DT_NONE};
   return t;
 }
 
+/* Rank 0 by the initialiser. */
 SemaType sema_type_num(DType d, bool untyped) {
   SemaType t = {.kind = TY_NUM, .dtype = d, .untyped = untyped};
   return t;
 }
 
+/* Extents beyond the rank stay 0, so that types can be copied whole. */
 SemaType sema_type_tile(DType d, int rank, const int64_t *extent) {
   SemaType t = {.kind = TY_TILE, .dtype = d, .rank = rank};
   memcpy(t.extent, extent, sizeof *extent * (size_t)rank);
@@ -39,11 +46,13 @@ SemaType sema_type_definite(SemaType t) {
   return t;
 }
 
+/* Exactly equal: broadcasting is asked elsewhere. */
 bool sema_type_same_shape(const SemaType *a, const SemaType *b) {
   return a->rank == b->rank &&
          memcmp(a->extent, b->extent, sizeof *a->extent * (size_t)a->rank) == 0;
 }
 
+/* A node of its own each time, for it carries its place. */
 TExpr *sema_texpr_error(Check *c, Span span) {
   return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_ERROR), span);
 }
@@ -56,24 +65,29 @@ TExpr *sema_texpr_const(Check *c, Scalar v, bool untyped, Span span) {
   return e;
 }
 
+/* What a literal is, and a compile-time int. */
 TExpr *sema_texpr_int(Check *c, int64_t v, Span span) {
   return sema_texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, true, span);
 }
 
+/* Origins and extents have left the world of untyped numbers. */
 TExpr *sema_texpr_i64(Check *c, int64_t v, Span span) {
   return sema_texpr_const(c, (Scalar){.type = DT_I64, .as.i = v}, false, span);
 }
 
+/* Bools have one type; there are no untyped ones. */
 TExpr *sema_texpr_bool(Check *c, bool v, Span span) {
   return sema_texpr_const(c, (Scalar){.type = DT_BOOL, .as.i = v}, false, span);
 }
 
+/* A read of the variable where the node is evaluated, not where it was made. */
 TExpr *sema_texpr_var(Check *c, TVar *v, bool untyped, Span span) {
   TExpr *e = sema_texpr_new(c, TE_VAR, sema_type_num(v->type, untyped), span);
   e->as.var = v;
   return e;
 }
 
+/* For views, reductions, scans. */
 TExpr *sema_texpr_wrap1(Check *c, TExprKind kind, SemaType type, TExpr *arg, Span span) {
   TExpr *e = sema_texpr_new(c, kind, type, span);
   e->arg = ARENA_NEW(c->a, TExpr *);
@@ -82,6 +96,7 @@ TExpr *sema_texpr_wrap1(Check *c, TExprKind kind, SemaType type, TExpr *arg, Spa
   return e;
 }
 
+/* Ranges are filled in by those who know them: loops, grids, extents. */
 TVar *sema_tvar_new(Check *c, TVarKind kind, const char *name, DType t, Span span) {
   TVar *v = ARENA_NEW(c->a, TVar);
   *v =
@@ -89,6 +104,7 @@ TVar *sema_tvar_new(Check *c, TVarKind kind, const char *name, DType t, Span spa
   return v;
 }
 
+/* The place in memory is the compiler's to find. */
 TBuf *sema_tbuf_new(Check *c, TSpace space, const char *name, const SemaType *t, Span span) {
   TBuf *b = ARENA_NEW(c->a, TBuf);
   *b = (TBuf){.name = name, .span = span, .space = space, .dtype = t->dtype, .rank = t->rank};
@@ -96,6 +112,7 @@ TBuf *sema_tbuf_new(Check *c, TSpace space, const char *name, const SemaType *t,
   return b;
 }
 
+/* Filled in by the caller, who must not append another one in between where order matters. */
 TStmt *sema_tstmt_new(Check *c, TStmtKind kind, Span span) {
   TStmt *s = ARENA_NEW(c->a, TStmt);
   s->kind = kind;
@@ -104,15 +121,19 @@ TStmt *sema_tstmt_new(Check *c, TStmtKind kind, Span span) {
   return s;
 }
 
+/* Already reported, or not known yet. */
 bool sema_is_error(const TExpr *e) {
   return e->type.kind == TY_ERROR;
 }
+/* A number known when the kernel is compiled. */
 bool sema_is_const(const TExpr *e) {
   return e->kind == TE_CONST;
 }
+/* Of rank 1 at least: a tile of rank 0 does not exist. */
 bool sema_is_tile(const TExpr *e) {
   return e->type.kind == TY_TILE;
 }
+/* A scalar, typed or not, known or not. */
 bool sema_is_num(const TExpr *e) {
   return e->type.kind == TY_NUM;
 }
@@ -205,6 +226,7 @@ TExpr *sema_texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int
 
 /* ---------------------------------------------------------------- regions */
 
+/* Origins 0, every axis kept. */
 TRegion sema_region_whole(Check *c, TBuf *b, Span span) {
   TRegion r = {.buf = b};
   for (int i = 0; i < b->rank; i++)
@@ -213,6 +235,7 @@ TRegion sema_region_whole(Check *c, TBuf *b, Span span) {
   return r;
 }
 
+/* A name by itself: `As`. */
 TExpr *sema_texpr_whole(Check *c, TBuf *b, Span span) {
   SemaType t = sema_type_tile(b->dtype, b->rank, b->extent);
   if (b->space == TB_GLOBAL)
@@ -222,6 +245,7 @@ TExpr *sema_texpr_whole(Check *c, TBuf *b, Span span) {
   return e;
 }
 
+/* Single indices drop their axes. */
 int sema_region_rank(const TRegion *r) {
   int n = 0;
   for (int i = 0; i < r->buf->rank; i++)

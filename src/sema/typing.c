@@ -3,7 +3,11 @@
  * In: operands as SemaNum. Out: the operation's row, the types its operands convert to and the
  * result's type, or the text of the error. Pure: no scopes, no tree. The checker of kernels and the
  * interpreter of the host both ask here, so there is one set of rules.
- * Tests: tests/unit/check_sema.c, tests/errors.
+ * The rules, in the order in which they are asked: bools meet nothing; two numbers without a type
+ * stay without one; one without a type takes the other's (a literal must fit; an int known only at
+ * run time makes a narrow integer scalar an i64, since it would not fit in general; a float makes
+ * an integer a float); two typed ones give the wider float, the float, or the wider integer of one
+ * sign. Tests: tests/unit/check_sema.c, tests/errors.
  */
 #include "sema.h"
 
@@ -17,10 +21,12 @@ static bool is_number(SemaNum x) {
 static bool is_float(SemaNum x) {
   return dtype_is_float(x.dtype);
 }
+/* `int`: the other untyped kind is float. */
 static bool untyped_int(SemaNum x) {
   return x.untyped && !is_float(x);
 }
 
+/* The language's names, and `int` and `float` for those without a type. */
 const char *sema_num_name(SemaNum x) {
   if (!x.untyped)
     return dtype_name(x.dtype);
@@ -78,6 +84,7 @@ static bool wrapped(const char *s) {
   return false;
 }
 
+/* The text of a conversion in a hint: f32(x), or f32(a + b) without double parentheses. */
 static const char *conversion(Arena *a, const char *type, SemaNum x) {
   if (x.text && wrapped(x.text))
     return arena_printf(a, "%s%s", type, x.text);
@@ -227,6 +234,7 @@ static OpCode op_of(AstOp op) {
   return table[op];
 }
 
+/* The six comparisons stand together in ast.def. */
 static bool is_compare(AstOp op) {
   return op >= AST_EQ && op <= AST_GE;
 }
