@@ -41,6 +41,11 @@ typedef struct EvalOptions {
   const volatile sig_atomic_t *interrupt; /* polled; non-zero stops with ST_INTERRUPTED */
   FILE *print;                            /* where the kernel's print goes */
   EvalCounters *counters;                 /* NULL: not counted */
+  /* Seconds (0: no limit): where running all blocks would take longer, judged by the first, only
+   * the corners of the grid, the middles of its edges and 8 others run. Not for kernels whose
+   * blocks depend on each other's atomics. */
+  double budget;
+  int64_t *blocks_run; /* NULL, or set to how many blocks ran */
   size_t shared_limit; /* bytes of shared memory of the target; 0: no limit checked */
 } EvalOptions;
 

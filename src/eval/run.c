@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---------------------------------------------------------------- polling */
 
@@ -145,9 +146,7 @@ static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
   return l->worker[number];
 }
 
-static void run_block(void *ctx, size_t i, int number) {
-  EvalLaunch *l = ctx;
-  int64_t linear = (int64_t)((l->first + i * l->stride) % (uint64_t)l->blocks);
+static void run_linear(EvalLaunch *l, int64_t linear, int number) {
   if (skip(l, linear))
     return;
   EvalWorker *w = worker_of(l, (size_t)number);
@@ -157,6 +156,80 @@ static void run_block(void *ctx, size_t i, int number) {
   start_block(b, linear);
   EvalResult result = b->device ? run_device_block(b) : eval_machine_run(&b->agent[0]);
   end_block(b, result);
+  atomic_fetch_add(&l->ran, 1);
+}
+
+static void run_block(void *ctx, size_t i, int number) {
+  EvalLaunch *l = ctx;
+  int64_t linear = (int64_t)((l->first + i * l->stride) % (uint64_t)l->blocks);
+  if (!l->first_done || linear != 0)
+    run_linear(l, linear, number);
+}
+
+/* ---------------------------------------------------------------- a budget of time */
+
+static void run_chosen(void *ctx, size_t i, int number) {
+  EvalLaunch *l = ctx;
+  run_linear(l, l->chosen[i], number);
+}
+
+static void choose(EvalLaunch *l, size_t *n, int64_t linear) {
+  if (linear == 0)
+    return; /* it ran */
+  for (size_t i = 0; i < *n; i++)
+    if (l->chosen[i] == linear)
+      return;
+  l->chosen[(*n)++] = linear;
+}
+
+/* First, middle and last along each axis, and 8 anywhere. */
+static size_t choose_blocks(EvalLaunch *l) {
+  const int64_t *grid = l->binding->grid;
+  size_t n = 0;
+  uint64_t x = 0x9E3779B97F4A7C15u + l->options->shake;
+  for (int p = 0; p < 27; p++) {
+    int64_t at[3] = {p % 3, p / 3 % 3, p / 9};
+    int middles = (at[0] == 1) + (at[1] == 1) + (at[2] == 1);
+    int64_t linear = 0;
+    for (int d = 2; d >= 0; d--)
+      linear = linear * grid[d] + at[d] * (grid[d] - 1) / 2;
+    if (middles <= 1)
+      choose(l, &n, linear);
+  }
+  for (int i = 0; i < 8; i++) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    choose(l, &n, (int64_t)(x % (uint64_t)l->blocks));
+  }
+  return n;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Runs block 0 by itself. Where the others would take too long, also those chosen for it, and true:
+ * that was all. */
+static bool run_within_budget(EvalLaunch *l) {
+  const EvalOptions *o = l->options;
+  int64_t room[40];
+  double start = seconds();
+  run_linear(l, 0, 0);
+  l->first_done = true;
+  int threads = o->pool ? pool_threads(o->pool) : 1;
+  if ((seconds() - start) * (double)l->blocks / threads <= o->budget)
+    return false;
+  l->chosen = room;
+  size_t n = choose_blocks(l);
+  if (o->pool)
+    pool_run(o->pool, n, run_chosen, l);
+  for (size_t i = 0; !o->pool && i < n; i++)
+    run_chosen(l, i, 0);
+  l->chosen = NULL;
+  return true;
 }
 
 /* ---------------------------------------------------------------- blocks that take turns */
@@ -234,6 +307,8 @@ static void run_all(EvalLaunch *l) {
     run_turns(l);
     return;
   }
+  if (l->options->budget > 0 && !p->in_order && l->blocks > 1 && run_within_budget(l))
+    return;
   if (l->options->pool && !p->in_order && l->blocks > 1) {
     pool_run(l->options->pool, (size_t)l->blocks, run_block, l);
     return;
@@ -322,6 +397,7 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
     return ST_OK;
   atomic_init(&l.faulty, l.blocks);
   atomic_init(&l.failed, 0);
+  atomic_init(&l.ran, 0);
   size_t workers = p->interleave ? (size_t)l.blocks : (size_t)(o->pool ? pool_threads(o->pool) : 1);
   l.worker = calloc(workers, sizeof *l.worker);
   if (!l.worker)
@@ -339,6 +415,8 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
       add_counters(o->counters, &l.worker[i]->block.counters);
     eval_worker_free(l.worker[i]);
   }
+  if (o->blocks_run)
+    *o->blocks_run = p->interleave ? l.blocks : atomic_load(&l.ran);
   Status status = outcome(&l, sink);
   pthread_mutex_destroy(&l.mutex);
   arena_free(l.text);

@@ -19,8 +19,11 @@ struct EvalLaunch {
   int64_t fault_index[3];
   EvalCounters counters;
   struct EvalWorker **worker; /* by worker number; made on first use */
-  Arena *text;                /* prints and their table */
-  Str *print;                 /* by block */
+  int64_t *chosen;            /* blocks to run where not all do */
+  atomic_llong ran;
+  bool first_done; /* block 0 ran by itself, to be timed */
+  Arena *text;     /* prints and their table */
+  Str *print;      /* by block */
 };
 
 typedef struct EvalWorker {

@@ -698,6 +698,35 @@ START_TEST(shaken_runs_agree) {
 }
 END_TEST
 
+START_TEST(a_budget_runs_some_blocks) {
+  int64_t n = 6400, ran = 0;
+  for (int small = 0; small < 2; small++) {
+    Ev *e = ev_new("kernel k tile(A: i32[N]) -> (C: i32[N]) {\n"
+                   "  grid x, y, z = 10, 8, 5\n"
+                   "  parallel i in [16] {\n"
+                   "    let n: i64 = ((z*8 + y)*10 + x)*16 + i\n"
+                   "    load a: i32 = A[n]\n"
+                   "    store C[n] = a\n"
+                   "  }\n"
+                   "}\n");
+    ev_give(e, "A", DT_I32, 1, &n, ev_small);
+    e->options.budget = small ? 1e-12 : 1e6;
+    e->options.blocks_run = &ran;
+    ev_ok(e);
+    const IrTensorArg *c = ev_tensor(e, "C");
+    int64_t written = 0;
+    for (int64_t i = 0; i < n; i++)
+      written += c->written[i];
+    ck_assert_int_eq(written, ran * 16);
+    if (small)
+      ck_assert(ran >= 20 && ran <= 28 && c->written[0] && c->written[n - 1]);
+    else
+      ck_assert_int_eq(ran, 400);
+    ev_free(e);
+  }
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {add_by_tiles,
                                 add_by_elements,
@@ -726,6 +755,7 @@ int main(void) {
                                 endless_loops_end,
                                 prints_come_in_block_order,
                                 shaken_runs_agree,
+                                a_budget_runs_some_blocks,
                                 NULL};
   return run_suite("eval", tests);
 }
