@@ -334,6 +334,16 @@ START_TEST(copies) {
 }
 END_TEST
 
+START_TEST(pads_convert) {
+  same("kernel pads tile(A: i32[N], B: f32[N], H: f16[N]) -> (X: f32[16], Y: i32[16], Z: f64[16]) "
+       "{\n"
+       "  shared x: f32[16]\n  shared y: i32[16]\n  shared z: f64[16]\n"
+       "  copy x = A[0:+_] pad 7\n  copy y = B[0:+_] pad inf\n  copy z = H[2:+_] pad 0.1\n"
+       "  copy X = x\n  copy Y = y\n  copy Z = z\n}\n",
+       "N=5");
+}
+END_TEST
+
 START_TEST(elements_and_control) {
   static const char text[] =
       "kernel control tile(A: f32[N], n: i32) -> (X: f32[N], S: f32[8]) {\n"
@@ -518,6 +528,7 @@ int main(void) {
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
   tcase_add_test(c, copies);
+  tcase_add_test(c, pads_convert);
   tcase_add_test(c, elements_and_control);
   tcase_add_test(c, atomics);
   tcase_add_test(c, blocks_share_out);
