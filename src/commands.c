@@ -301,6 +301,15 @@ int command_fmt(Cli *c, int argc, char **argv, int at) {
 
 /* explain, doctor, cache --------------------------------------------------------------------- */
 
+/* A program of several lines, indented. */
+static void add_program(Str *out, const char *program) {
+  for (const char *s = program; *s;) {
+    size_t n = strcspn(s, "\n");
+    str_addf(out, "  %.*s\n", (int)n, s);
+    s += n + (s[n] == '\n');
+  }
+}
+
 int command_explain(Cli *c, int argc, char **argv, int at) {
   DiagCode code;
   (void)c;
@@ -310,8 +319,16 @@ int command_explain(Cli *c, int argc, char **argv, int at) {
     fprintf(stderr, "tilesh: there is no diagnostic %s\n", argv[at]);
     return EXIT_USAGE;
   }
-  printf("%s: %s\n\n%s", diag_name(code), diag_title(code), diag_page(code));
-  return 0;
+  Arena *a = arena_new(NULL, "explain");
+  Str out = str_new(a);
+  str_addf(&out, "%s: %s\n\n%s", diag_name(code), diag_title(code), diag_page(code));
+  if (diag_example(code)) {
+    str_add(&out, "\nThis program gives it:\n\n");
+    add_program(&out, diag_example(code));
+  }
+  bool ok = io_write(stdout, str_text(&out), out.n);
+  arena_free(a);
+  return ok ? 0 : EXIT_USAGE;
 }
 
 int command_doctor(Cli *c, int argc, char **argv, int at) {

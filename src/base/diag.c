@@ -103,6 +103,15 @@ const char *diag_page(DiagCode code) {
   return rows[code].page;
 }
 
+const char *diag_example(DiagCode code) {
+  static const char *const examples[DIAG_COUNT] = {
+#define EXAMPLE(code, program) [code] = program,
+#include "examples.def"
+#undef EXAMPLE
+  };
+  return examples[code];
+}
+
 /* Any way a person types a code; at most four digits, so the number cannot overflow. */
 bool diag_find(const char *name, DiagCode *code) {
   const char *digits = name + (*name == 'E' || *name == 'e');
