@@ -57,6 +57,7 @@ struct Chunk {
   size_t used; /* cursor, from data */
 };
 
+/* Small blocks fill the head of one list; blocks of BIG bytes stand in another. */
 struct Arena {
   Guard *guard;
   const char *name;
@@ -75,6 +76,7 @@ static _Noreturn void out_of_memory(Guard *guard, const char *name) {
   _Exit(2);
 }
 
+/* The arena itself is not in a chunk, so that a reset leaves it alone. */
 Arena *arena_new(Guard *guard, const char *name) {
   Arena *a = calloc(1, sizeof *a);
   if (!a)
@@ -104,6 +106,7 @@ static void chunk_free(Chunk *c) {
   free(c);
 }
 
+/* A whole list. */
 static void chunks_free(Chunk *c) {
   while (c) {
     Chunk *next = c->next;
@@ -128,6 +131,7 @@ void arena_reset(Arena *a) {
   POISON(keep->data, keep->size);
 }
 
+/* Every chunk, then the arena; its blocks are gone. */
 void arena_free(Arena *a) {
   if (!a)
     return;
@@ -187,6 +191,7 @@ void *arena_alloc(Arena *a, size_t size) {
   return p;
 }
 
+/* An overflow is a size that nobody has, so it ends as running out of memory does. */
 void *arena_calloc(Arena *a, size_t n, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(n, size, &bytes))
@@ -233,6 +238,7 @@ void *arena_grow(Arena *a, void *p, size_t old_size, size_t new_size) {
   return q;
 }
 
+/* The NUL is there already: blocks are zeroed. */
 char *arena_strndup(Arena *a, const char *s, size_t n) {
   char *copy = arena_alloc(a, n + 1);
   if (n)
@@ -244,6 +250,7 @@ char *arena_strdup(Arena *a, const char *s) {
   return arena_strndup(a, s, strlen(s));
 }
 
+/* Formats twice, first to learn the length. */
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);

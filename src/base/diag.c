@@ -12,6 +12,7 @@
 
 #include "vec.h"
 
+/* What a code carries besides its number. */
 typedef struct DiagRow {
   const char *name, *title, *page;
   DiagSeverity severity;
@@ -24,12 +25,14 @@ static const DiagRow rows[DIAG_COUNT] = {
 #undef DIAG
 };
 
+/* The arena must live as long as the diagnostics are read. */
 void diag_init(DiagSink *sink, Arena *arena) {
   memset(sink, 0, sizeof *sink);
   sink->arena = arena;
   sink->limit = 20;
 }
 
+/* The limit is the caller's choice and stays; the text stays in the arena until that is reset. */
 void diag_clear(DiagSink *sink) {
   size_t limit = sink->limit;
   diag_init(sink, sink->arena);
@@ -59,6 +62,7 @@ Diag *diag_add(DiagSink *sink, DiagCode code, Span span, const char *fmt, ...) {
   return d;
 }
 
+/* A hint is itself legal program text or a command: tests compile what the hints say. */
 void diag_hint(DiagSink *sink, Diag *d, const char *fmt, ...) {
   if (d == &sink->spare)
     return;
@@ -83,6 +87,7 @@ void diag_also(DiagSink *sink, Diag *d, Span span, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* In order of coming, which for one file is nearly that of the text. */
 void diag_format_all(const DiagSink *sink, bool color, Str *out) {
   for (size_t i = 0; i < sink->n; i++)
     diag_format(sink->v[i], color, out);

@@ -29,6 +29,7 @@ typedef struct Marked { /* a span to show: the main one, or one of the notes */
   char mark;
 } Marked;
 
+/* One diagnostic being written. */
 typedef struct Printer {
   Str *out;
   const Colors *colors;

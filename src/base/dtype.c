@@ -32,6 +32,7 @@ const char *dtype_name(DType t) {
   return rows[t].name;
 }
 
+/* Fifteen names: a search is faster than a table would be worth. */
 bool dtype_parse(const char *s, size_t n, DType *t) {
   for (int i = 0; i < DT_COUNT; i++)
     if (strlen(rows[i].name) == n && memcmp(rows[i].name, s, n) == 0)
@@ -51,6 +52,7 @@ bool dtype_is_float(DType t) {
   return rows[t].cls == CLASS_F;
 }
 
+/* bool is neither signed nor unsigned: it takes no arithmetic. */
 bool dtype_is_int(DType t) {
   return rows[t].cls == CLASS_I || rows[t].cls == CLASS_U;
 }
@@ -76,12 +78,14 @@ int64_t dtype_int_min(DType t) {
   return rows[t].cls == CLASS_I ? INT64_MIN >> (64 - rows[t].bits) : 0;
 }
 
+/* One bit less where there is a sign. */
 uint64_t dtype_int_max(DType t) {
   if (rows[t].cls == CLASS_B)
     return 1;
   return UINT64_MAX >> (64 - rows[t].bits + (rows[t].cls == CLASS_I));
 }
 
+/* The greatest finite value: what saturation gives. */
 double dtype_float_max(DType t) {
   switch (t) {
   case DT_F16:
@@ -172,6 +176,7 @@ uint8_t f32_to_f8e5m2(float x) {
   return (uint8_t)narrow_from_f64((double)x, &f8e5m2);
 }
 
+/* memcpy is the way to reuse bits that every compiler takes for a move. */
 static float from_bits(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);
@@ -297,6 +302,7 @@ static Scalar int_wrap(uint64_t u, DType to) {
   return y;
 }
 
+/* Floats meet floats, integers meet integers, and the two ways across. */
 Scalar scalar_convert(Scalar x, DType to) {
   bool from_float = dtype_is_float(x.type);
   Scalar y = {.type = to};
@@ -337,6 +343,7 @@ static double load_float(DType t, const void *p) {
   }
 }
 
+/* Signed types are extended by their sign, the others by zeros. */
 Scalar scalar_load(DType t, const void *p) {
   Scalar x = {.type = t};
   uint64_t u = 0;
@@ -371,6 +378,7 @@ static uint64_t float_code(DType t, double x) {
   }
 }
 
+/* Integers are already at their width; floats are rounded to the stored form. */
 void scalar_store(Scalar x, void *p) {
   uint64_t u = x.as.u;
   if (dtype_is_float(x.type) && x.type != DT_F64)

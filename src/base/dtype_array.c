@@ -27,6 +27,7 @@ static void unpack_scalar(DType t, const unsigned char *src, float *dst, size_t 
   }
 }
 
+/* Rounds one by one; also the definition that the vectors are tested against. */
 static void pack_scalar(DType t, const float *src, unsigned char *dst, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint16_t code = t == DT_F16      ? f32_to_f16(src[i])
@@ -37,6 +38,7 @@ static void pack_scalar(DType t, const float *src, unsigned char *dst, size_t n)
   }
 }
 
+/* Types that compute as themselves are copied. */
 void dtype_unpack(DType t, const void *src, void *dst, size_t n) {
   if (dtype_compute(t) == t) {
     if (n)
@@ -50,6 +52,7 @@ void dtype_unpack(DType t, const void *src, void *dst, size_t n) {
     unpack_scalar(t, in + done * dtype_size(t), out + done, n - done);
 }
 
+/* The way back; the only place where tiles of narrow floats are rounded. */
 void dtype_pack(DType t, const void *src, void *dst, size_t n) {
   if (dtype_compute(t) == t) {
     if (n)
@@ -136,6 +139,7 @@ static void read_wide(DType t, const void *src, Wide *w, size_t n) {
     }                                                                                              \
   } while (0)
 
+/* Stores the low bits: integers wrap at the width of what they are stored in. */
 static void write_wrapped(DType to, const Wide *w, unsigned char *d, size_t n) {
   switch (dtype_size(to)) {
   case 1:
@@ -161,6 +165,7 @@ static void write_each(DType wide, DType to, const Wide *w, unsigned char *d, si
   }
 }
 
+/* A loop of a plain conversion, which the compiler can do in vectors. */
 #define STORE(ctype, expression)                                                                   \
   do {                                                                                             \
     for (size_t k = 0; k < n; k++) {                                                               \

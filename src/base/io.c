@@ -66,6 +66,7 @@ bool io_write(FILE *f, const char *s, size_t n) {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* What read_all needs, so that it can run under a boundary. */
 typedef struct Reading {
   Arena *arena;
   int fd;

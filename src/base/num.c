@@ -31,6 +31,7 @@ static double read_f64(const char *text, char **end) {
   return x;
 }
 
+/* Not through double: that would round twice. */
 static float read_f32(const char *text) {
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!c)
@@ -40,6 +41,7 @@ static float read_f32(const char *text) {
   return x;
 }
 
+/* What strtod takes, whatever the locale; the lexer decides what a number may look like. */
 double str_read_f64(const char *text, const char **end) {
   char *stop;
   double x = read_f64(text, &stop);
@@ -62,6 +64,7 @@ static Decimal decimal_of(double x, int n) {
   return d;
 }
 
+/* Zeros at the end say nothing. */
 static void strip_zeros(Decimal *d) {
   while (d->n > 1 && d->digits[d->n - 1] == '0')
     d->n--;
@@ -133,6 +136,7 @@ static void add_decimal(Str *s, const Decimal *d) {
   }
 }
 
+/* The words are those that the language itself reads. */
 static void add_number(Str *s, double x, bool single) {
   if (isnan(x)) {
     str_add(s, "nan");

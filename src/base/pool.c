@@ -17,6 +17,7 @@
 
 enum { MAX_THREADS = 1024, CHUNKS_PER_THREAD = 16 };
 
+/* A thread and its number, which is what fn gets. */
 typedef struct Worker {
   Pool *pool;
   pthread_t thread;
@@ -52,6 +53,7 @@ static int online(void) {
   return n > 0 && n < MAX_THREADS ? (int)n : 1;
 }
 
+/* A pool that is never used starts no thread. */
 Pool *pool_new(int threads) {
   if (threads <= 0)
     threads = online();
@@ -95,6 +97,7 @@ int pool_threads(const Pool *p) {
   return p->threads;
 }
 
+/* A flag only: indices that have begun end as they like. */
 void pool_stop(Pool *p) {
   atomic_store(&p->stop, true);
 }

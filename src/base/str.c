@@ -8,11 +8,13 @@
 
 #include <string.h>
 
+/* Nothing is allocated until something is added. */
 Str str_new(Arena *a) {
   Str s = {.arena = a};
   return s;
 }
 
+/* Keeps the room. */
 void str_clear(Str *s) {
   s->n = 0;
   if (s->s)
@@ -50,6 +52,7 @@ void str_addc(Str *s, char c) {
   str_addn(s, &c, 1);
 }
 
+/* Also the way to make room that is then written directly. */
 void str_pad(Str *s, char c, size_t n) {
   reserve(s, n);
   memset(s->s + s->n, c, n);

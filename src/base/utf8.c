@@ -9,6 +9,7 @@
 
 #include "str.h"
 
+/* From first to last, both within. */
 typedef struct Range {
   uint32_t first, last;
 } Range;
@@ -77,6 +78,7 @@ static size_t sequence_length(unsigned char c, uint32_t *bits) {
   return *bits = c, c < 0x80 ? 1 : 0;
 }
 
+/* The least code of each length refuses overlong forms, which could smuggle control characters. */
 size_t utf8_next(const char *s, size_t n, uint32_t *code) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
   size_t length = sequence_length((unsigned char)s[0], code);
@@ -102,6 +104,7 @@ size_t utf8_columns(uint32_t code) {
   return within(wide, COUNT(wide), code) ? 2 : 1;
 }
 
+/* What is not UTF-8 is shown as one replacement each, so it takes one column. */
 size_t str_width(const char *s, size_t n) {
   size_t columns = 0;
   for (size_t i = 0; i < n;) {
@@ -113,6 +116,7 @@ size_t str_width(const char *s, size_t n) {
   return columns;
 }
 
+/* The whole text, to its length: NUL is a character like others here. */
 bool str_is_utf8(const char *s, size_t n) {
   for (size_t i = 0; i < n;) {
     uint32_t code;

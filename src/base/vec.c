@@ -61,6 +61,7 @@ struct Map {
   size_t nslots;
 };
 
+/* Empty maps cost no table. */
 Map *map_new(Arena *a) {
   Map *m = ARENA_NEW(a, Map);
   m->arena = a;
@@ -100,6 +101,7 @@ static void grow_slots(Map *m) {
   fill_slots(m);
 }
 
+/* A stored NULL looks like an absence; who needs the difference stores something else. */
 void *map_getn(const Map *m, const void *key, size_t n) {
   if (m->entries.n == 0)
     return NULL;
@@ -111,6 +113,7 @@ void *map_get(const Map *m, const char *key) {
   return map_getn(m, key, strlen(key));
 }
 
+/* The table grows before the search, so that the slot found stays valid. */
 void *map_setn(Map *m, const void *key, size_t n, void *value) {
   if ((m->entries.n + 1) * 2 > m->nslots)
     grow_slots(m);
