@@ -28,7 +28,7 @@ static void place(EvalAgent *a, EvalMapState *m) {
   uint64_t number = (m->first + m->number * m->stride) % m->total;
   int64_t lanes = 1;
   for (int i = m->code->naxes - 1; i >= 0; i--) {
-    uint64_t strips = (uint64_t)((m->extent[i] + m->step[i] - 1) / m->step[i]);
+    uint64_t strips = (uint64_t)((m->extent[i] - 1) / m->step[i] + 1);
     m->pos[i] = (int64_t)(number % strips) * m->step[i];
     number /= strips;
     m->cnt[i] = m->extent[i] - m->pos[i] < m->step[i] ? m->extent[i] - m->pos[i] : m->step[i];
@@ -62,7 +62,9 @@ bool eval_map_start(EvalAgent *a, const EvalMapCode *code) {
       return false;
     m->step[i] = m->extent[i] <= room ? m->extent[i] : room;
     room = m->step[i] < m->extent[i] ? 1 : room / m->step[i];
-    m->total *= (uint64_t)((m->extent[i] + m->step[i] - 1) / m->step[i]);
+    uint64_t strips = (uint64_t)((m->extent[i] - 1) / m->step[i] + 1);
+    if (__builtin_mul_overflow(m->total, strips, &m->total))
+      m->total = UINT64_MAX; /* it will not end, but may be interrupted */
   }
   set_order(a, m);
   place(a, m);

@@ -101,8 +101,10 @@ static EvalResult report_lane(EvalAgent *a, const EvalReportCode *c, int lane) {
     return cond[c->lanes ? lane : 0] ? EVAL_OK : fault_assert(a, c, lane);
   }
   EvalResult r = add_parts(a, c, lane, a->block->print);
-  if (r == EVAL_OK)
+  if (r == EVAL_OK) {
     str_addc(a->block->print, '\n');
+    eval_print_more(a->block);
+  }
   return r;
 }
 

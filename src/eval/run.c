@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { SEGMENT = 1 << 20 };
+
 /* ---------------------------------------------------------------- polling */
 
 EvalResult eval_run_poll(EvalAgent *a) {
@@ -54,8 +56,9 @@ static void start_block(EvalBlock *b, int64_t linear) {
   b->fault.set = false;
   b->random =
       l->options->shake ? l->options->shake * 0x9E3779B97F4A7C15u + (uint64_t)b->linear + 1 : 0;
-  if (l->program->prints)
+  if (!b->print->arena)
     *b->print = str_new(b->arena);
+  str_clear(b->print);
   if (b->device)
     eval_device_start(b);
   for (int i = 0; i < b->nagents; i++)
@@ -126,15 +129,14 @@ static void end_block(EvalBlock *b, EvalResult result) {
   else if (result == EVAL_FAULTED && !atomic_load(&l->failed) &&
            atomic_load(&l->faulty) >= b->linear)
     atomic_store(&l->failed, ST_FAIL);
-  if (!l->program->prints || !b->print->n)
-    return;
-  pthread_mutex_lock(&l->mutex);
-  l->print[b->linear] = str_new(l->text);
-  str_addn(&l->print[b->linear], b->print->s, b->print->n);
-  pthread_mutex_unlock(&l->mutex);
+  if (l->program->prints)
+    eval_print_end(b);
 }
 
-static bool skip(const EvalLaunch *l, int64_t linear) {
+static bool skip(EvalLaunch *l, int64_t linear) {
+  const EvalOptions *o = l->options;
+  if (o->interrupt && *o->interrupt)
+    atomic_store(&l->failed, ST_INTERRUPTED);
   return atomic_load(&l->failed) || atomic_load(&l->faulty) < linear;
 }
 
@@ -301,19 +303,38 @@ static void set_order(EvalLaunch *l) {
   }
 }
 
+/* Nothing that is still to run matters. */
+static bool over(const EvalLaunch *l) {
+  bool fault = atomic_load(&l->faulty) < l->blocks && l->stride == 1;
+  return fault || atomic_load(&l->failed);
+}
+
+static void run_segment(void *ctx, size_t i, int number) {
+  EvalLaunch *l = ctx;
+  run_block(l, (size_t)l->segment + i, number);
+}
+
+/* In pieces, so that the rest of an enormous grid is not walked through after a fault. */
+static void run_segments(EvalLaunch *l) {
+  for (l->segment = 0; l->segment < l->blocks && !over(l); l->segment += SEGMENT) {
+    int64_t n = l->blocks - l->segment < SEGMENT ? l->blocks - l->segment : SEGMENT;
+    pool_run(l->options->pool, (size_t)n, run_segment, l);
+  }
+}
+
 static void run_all(EvalLaunch *l) {
   const EvalProgram *p = l->program;
   if (p->interleave) {
     run_turns(l);
     return;
   }
-  if (l->options->budget > 0 && !p->in_order && l->blocks > 1 && run_within_budget(l))
+  if (l->options->budget > 0 && !l->serial && l->blocks > 1 && run_within_budget(l))
     return;
-  if (l->options->pool && !p->in_order && l->blocks > 1) {
-    pool_run(l->options->pool, (size_t)l->blocks, run_block, l);
+  if (l->options->pool && !l->serial && l->blocks > 1) {
+    run_segments(l);
     return;
   }
-  for (int64_t i = 0; i < l->blocks && !atomic_load(&l->failed); i++)
+  for (int64_t i = 0; i < l->blocks && !over(l); i++)
     run_block(l, (size_t)i, 0);
 }
 
@@ -332,14 +353,6 @@ static void report_fault(EvalLaunch *l, DiagSink *sink) {
   Diag *d = diag_add(sink, f->code, f->span, "%s%s", f->text, where);
   if (f->hint[0])
     diag_hint(sink, d, "%s", f->hint);
-}
-
-static void flush_prints(EvalLaunch *l) {
-  FILE *out = l->options->print ? l->options->print : stdout;
-  int64_t last = atomic_load(&l->faulty);
-  for (int64_t i = 0; l->print && i < l->blocks && i <= last; i++)
-    if (l->print[i].n)
-      io_write(out, l->print[i].s, l->print[i].n);
 }
 
 static void add_counters(EvalCounters *to, const EvalCounters *from) {
@@ -402,14 +415,11 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   l.worker = calloc(workers, sizeof *l.worker);
   if (!l.worker)
     return ST_NOMEM;
-  if (p->prints) {
-    l.text = arena_new(NULL, "prints");
-    l.print = ARENA_ARRAY(l.text, Str, l.blocks);
-  }
+  l.serial = p->in_order || !eval_print_open(&l);
   pthread_mutex_init(&l.mutex, NULL);
   set_order(&l);
   run_all(&l);
-  flush_prints(&l);
+  eval_print_close(&l);
   for (size_t i = 0; i < workers; i++) {
     if (l.worker[i] && o->counters)
       add_counters(o->counters, &l.worker[i]->block.counters);
@@ -419,7 +429,6 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
     *o->blocks_run = p->interleave ? l.blocks : atomic_load(&l.ran);
   Status status = outcome(&l, sink);
   pthread_mutex_destroy(&l.mutex);
-  arena_free(l.text);
   free(l.worker);
   return status;
 }

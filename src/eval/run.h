@@ -21,9 +21,13 @@ struct EvalLaunch {
   struct EvalWorker **worker; /* by worker number; made on first use */
   int64_t *chosen;            /* blocks to run where not all do */
   atomic_llong ran;
+  int64_t segment; /* first block of the piece of the grid that runs */
   bool first_done; /* block 0 ran by itself, to be timed */
-  Arena *text;     /* prints and their table */
-  Str *print;      /* by block */
+  bool serial;     /* one block after the other */
+  Arena *text;     /* of the prints (print.c) */
+  Str *print;      /* by block, or NULL: each block writes at once */
+  bool *ended;     /* by block */
+  int64_t turn;    /* the lowest block that has not ended */
 };
 
 typedef struct EvalWorker {
@@ -37,6 +41,12 @@ EvalWorker *eval_worker_new(EvalLaunch *l);
 void eval_worker_free(EvalWorker *w); /* NULL is allowed */
 /* Ready to run the block's code from its start. */
 void eval_agent_start(EvalAgent *a);
+
+/* print.c. False where there are too many blocks to keep their texts: they must run in order. */
+bool eval_print_open(EvalLaunch *l);
+void eval_print_more(EvalBlock *b); /* after each line */
+void eval_print_end(EvalBlock *b);
+void eval_print_close(EvalLaunch *l);
 
 /* Looked at on every jump backwards: an interrupt, an earlier block's fault, the step limit. */
 EvalResult eval_run_poll(EvalAgent *a);
