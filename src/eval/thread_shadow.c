@@ -325,15 +325,62 @@ EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t k, Stamp s, const char
 
 /* ---------------------------------------------------------------- the hooks of LOAD and STORE */
 
-EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
-  const DevBlock *d = dev_block(a);
-  if (d->counting)
-    eval_count_banks(a, offset, bytes);
-  for (int i = 0; i < EVAL_WARP; i++)
-    if (eval_lane_on(a, i) && eval_shared_place(a, offset[i], bytes, bytes) != EVAL_OK)
-      return EVAL_FAULTED;
-  for (int i = 0; d->check && i < EVAL_WARP; i++) {
+/* What the lanes of one access share. */
+typedef struct Access {
+  DevBlock *d;
+  const Clock *clock;
+  Stamp now;
+  uint32_t thread, pc; /* thread of lane 0 */
+  int n;               /* bytes */
+  bool atomic;
+} Access;
+
+/* Reads within a word, by what is known to this warp: no report needed. */
+static inline bool read_quickly(const Access *x, int64_t offset) {
+  DevBlock *d = x->d;
+  int64_t word = offset >> 2;
+  Granule *g = &d->granule[word >> 2];
+  unsigned bits = ((1u << x->n) - 1) << (offset & 15);
+  Stamp writer = g->flags & GR_WORDS ? d->word_writer[word] : g->writer;
+  if (g->flags & GR_BARRIER || (g->written & bits) != bits || !clock_knows(x->clock, writer))
+    return false;
+  d->word_reader[word] = x->now;
+  g->flags |= GR_READ | GR_WORD_READ;
+  d->more[word >> 2].read = x->pc;
+  return true;
+}
+
+/* Writes within a word that this warp was the last to write, or that it knows to be free. Only
+ * where the granule is already told apart by words and noted as not fenced. */
+static inline bool write_quickly(const Access *x, int lane, int64_t offset) {
+  DevBlock *d = x->d;
+  int64_t word = offset >> 2;
+  Granule *g = &d->granule[word >> 2];
+  const Readers *r = &d->readers[word >> 2];
+  GranuleMore *m = &d->more[word >> 2];
+  uint8_t odd = GR_BARRIER | GR_WORDS | GR_UNFENCED | GR_TMA;
+  if ((g->flags & odd) != (GR_WORDS | GR_UNFENCED) || r->by[0] | r->by[1] | r->by[2] | r->by[3] ||
+      m->thread >> 5 != x->thread >> 5 || !clock_knows(x->clock, d->word_writer[word]) ||
+      (g->flags & GR_WORD_READ && !clock_knows(x->clock, d->word_reader[word])))
+    return false;
+  d->word_writer[word] = x->now;
+  m->thread = x->thread + (uint32_t)lane;
+  m->wrote = x->pc;
+  g->flags &= (uint8_t) ~(GR_FENCED | GR_READ);
+  g->written |= (uint16_t)(((1u << x->n) - 1) << (offset & 15));
+  g->source = 0;
+  return true;
+}
+
+static EvalResult check_lanes(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
+  const Access x = {
+      dev_block(a), &dev_warp(a)->clock, dev_now(a), (uint32_t)(a->id * EVAL_WARP), a->pc,
+      bytes,        is_atomic(a)};
+  bool small = bytes <= 4 && !x.atomic;
+  for (int i = 0; i < EVAL_WARP; i++) {
     if (!eval_lane_on(a, i))
+      continue;
+    if (small && (write ? write_quickly(&x, i, offset[i]) : read_quickly(&x, offset[i])))
       continue;
     EvalResult r = write ? eval_shadow_write(a, i, offset[i], bytes)
                          : eval_shadow_read(a, i, offset[i], bytes);
@@ -341,6 +388,19 @@ EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bo
       return r;
   }
   return EVAL_OK;
+}
+
+EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
+  const DevBlock *d = dev_block(a);
+  uint64_t last = d->bytes >= (size_t)bytes ? d->bytes - (size_t)bytes : 0;
+  if (d->counting)
+    eval_count_banks(a, offset, bytes);
+  for (int i = 0; i < EVAL_WARP; i++) {
+    bool fits = (uint64_t)offset[i] <= last && !(offset[i] & (bytes - 1)) && d->bytes;
+    if (!fits && eval_lane_on(a, i) && eval_shared_place(a, offset[i], bytes, bytes) != EVAL_OK)
+      return EVAL_FAULTED;
+  }
+  return d->check ? check_lanes(a, offset, bytes, write) : EVAL_OK;
 }
 
 /* ---------------------------------------------------------------- counters */
