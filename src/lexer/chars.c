@@ -1,6 +1,7 @@
 /* chars.c: UTF-8, escapes, look-alike characters, and the end of a Lua block.
  *
  * In: bytes and a length. Out: see chars.h. Nothing is read past the length given.
+ * None of this asks the locale: a program means the same everywhere.
  * Tests: tests/unit/check_parser.c.
  */
 #include "chars.h"
@@ -9,12 +10,14 @@
 
 #include "base/base.h"
 
+/* ASCII is nearly everything, so it is answered without a look at the table of UTF-8. */
 size_t lex_utf8_length(const char *s, size_t n) {
   unsigned char lead = (unsigned char)*s;
   size_t len = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   return len == 1 || (n >= len && str_is_utf8(s, len)) ? len : 0;
 }
 
+/* Lead byte by length, then six bits a byte from the end. */
 size_t lex_utf8_write(uint32_t c, char out[4]) {
   if (c < 0x80) {
     out[0] = (char)c;
@@ -40,6 +43,7 @@ static bool hex_digits(const char *s, size_t n, size_t count, size_t *len, uint3
   return true;
 }
 
+/* The length is found for wrong escapes too, so that one fault does not become several. */
 bool lex_escape(const char *s, size_t n, size_t *len, uint32_t *value) {
   static const char plain[] = "n\nt\tr\r0\0\\\\\"\"";
   *len = 1;
@@ -64,8 +68,10 @@ bool lex_escape(const char *s, size_t n, size_t *len, uint32_t *value) {
   return ok && !surrogate;
 }
 
+/* Searched only for characters that are faults anyway; order does not matter. */
 const Lookalike *lex_lookalike(const char *s) {
   static const Lookalike table[] = {
+      /* quotation marks of word processors and of other languages */
       {"\xe2\x80\x9c", "a typographic quotation mark", "write `\"`"},
       {"\xe2\x80\x9d", "a typographic quotation mark", "write `\"`"},
       {"\xe2\x80\x9e", "a typographic quotation mark", "write `\"`"},
@@ -73,6 +79,7 @@ const Lookalike *lex_lookalike(const char *s) {
       {"\xe2\x80\x99", "a typographic quotation mark", "write `\"`"},
       {"\xc2\xab", "a quotation mark of another kind", "write `\"`"},
       {"\xc2\xbb", "a quotation mark of another kind", "write `\"`"},
+      /* signs of mathematics */
       {"\xc3\x97", "a multiplication sign", "write `*`"},
       {"\xc2\xb7", "a middle dot", "write `*`"},
       {"\xe2\x8b\x85", "a dot operator", "write `*`"},
@@ -86,11 +93,13 @@ const Lookalike *lex_lookalike(const char *s) {
       {"\xe2\x86\x92", "an arrow of another kind", "write `->`"},
       {"\xe2\x88\x9e", "a sign for infinity", "write `inf`"},
       {"\xe2\x80\xa6", "an ellipsis", "write what is left out"},
+      /* wide forms of East Asian keyboards */
       {"\xef\xbc\x88", "a wide bracket", "write `(`"},
       {"\xef\xbc\x89", "a wide bracket", "write `)`"},
       {"\xef\xbc\x8c", "a wide comma", "write `,`"},
       {"\xef\xbc\x9b", "a wide semicolon", "write `;`"},
       {"\xef\xbc\x9a", "a wide colon", "write `:`"},
+      /* spaces that are none of ours, mostly from web pages */
       {"\xc2\xa0", "a no-break space", "write an ordinary space"},
       {"\xe3\x80\x80", "a wide space", "write an ordinary space"},
       {"\xe2\x80\x8b", "an invisible space", "delete it"},
@@ -125,6 +134,7 @@ static bool lua_long_bracket(const char *s, size_t n, size_t *pos) {
   return true;
 }
 
+/* A long comment ends with its bracket, a short one with its line. */
 static void lua_comment(const char *s, size_t n, size_t *pos) {
   *pos += 2;
   if (lua_long_bracket(s, n, pos))
@@ -146,6 +156,7 @@ static void lua_string(const char *s, size_t n, size_t *pos) {
     ++*pos;
 }
 
+/* Only what can hide a brace is looked at; everything else of Lua is Lua's business. */
 bool lex_lua_end(const char *s, size_t n, size_t *pos) {
   size_t depth = 1;
   while (*pos < n) {

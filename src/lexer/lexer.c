@@ -4,6 +4,12 @@
  * token it belongs to and the parser reports it when it gets there, so that diagnostics come in the
  * order of the text. Line ends are no tokens: each token says whether it begins a line and whether
  * that ends a statement (see Token.newline); only the parser knows which brackets are open.
+ *
+ * What belongs together is one token even where it is wrong: the letters behind a number, the rest
+ * of a word with a strange letter, a row of bad bytes. So each mistake is one fault, and what
+ * stands around it is still understood. Comments are kept for the formatter and the doc texts. The
+ * text of a `lua` block is one token, found by Lua's own rules for strings and comments.
+ *
  * Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
  */
 #include "lexer.h"
@@ -14,12 +20,13 @@
 
 typedef struct Lexer {
   Arena *arena;
-  const char *s;
-  size_t n, pos;
+  const char *s; /* the text */
+  size_t n, pos; /* its length; the next byte to be read */
   VEC(Token) tokens;
   VEC(Comment) comments;
   VEC(LexFault) faults;
   size_t told; /* faults that belong to tokens already made */
+  /* Of the next token: it begins a line; something stands before it; the token before it joins. */
   bool line_start, spaced, joins;
 } Lexer;
 
@@ -34,6 +41,8 @@ static void fault(Lexer *lx, LexFaultKind kind, size_t begin, size_t end) {
   VEC_PUSH(lx->arena, &lx->faults, f);
 }
 
+/* Tokens that no statement begins with, so that a line may begin with them and go on the one above.
+ */
 static bool carries_on(TokenKind kind) {
   return kind == T_ARROW || kind == T_DOT || kind == T_ELSE;
 }
@@ -159,12 +168,14 @@ static void number_in_base(Lexer *lx, size_t begin, unsigned base) {
   add(lx, T_INT, begin);
 }
 
+/* `1e5` has an exponent, `1else` and `1e` have not: the digits decide. */
 static bool exponent_follows(const Lexer *lx) {
   char c = peek(lx, 0), d = peek(lx, 1);
   return (c == 'e' || c == 'E') &&
          (lex_is_digit(d) || ((d == '+' || d == '-') && lex_is_digit(peek(lx, 2))));
 }
 
+/* Checked here and not when the value is read, so that it is a fault like all others. */
 static bool too_large(const Lexer *lx, size_t begin) {
   uint64_t value = 0;
   for (size_t i = begin; i < lx->pos; i++) {
@@ -199,6 +210,7 @@ static bool fraction(Lexer *lx, size_t begin) {
   return is_float;
 }
 
+/* Everything that touches a number belongs to its token, right or wrong: one mistake, one fault. */
 static void number(Lexer *lx) {
   size_t begin = lx->pos, told = lx->faults.n;
   char mark = peek(lx, 1);
@@ -276,6 +288,7 @@ static void string(Lexer *lx, char quote) {
   add(lx, T_STRING, begin);
 }
 
+/* Without its partner a quote is a stray character, not a string of the rest of the line. */
 static bool quote_closes(const Lexer *lx) {
   for (size_t i = lx->pos + 1; i < lx->n && !lex_is_line_end(lx->s[i]); i++) {
     if (lx->s[i] == lx->s[lx->pos])
@@ -330,6 +343,7 @@ static bool punct(Lexer *lx) {
   if (!best)
     return false;
   size_t begin = lx->pos;
+  /* Sixty rows of a few bytes are compared faster than a tree of characters would be kept right. */
   lx->pos += best->n;
   add(lx, best->kind, begin);
   return true;
@@ -349,6 +363,7 @@ static void lua_text(Lexer *lx) {
   add(lx, T_LUA_TEXT, begin);
 }
 
+/* What the first byte says; a byte that begins nothing is stray. */
 static void token(Lexer *lx) {
   char c = lx->s[lx->pos];
   if (lex_is_digit(c)) {
@@ -366,6 +381,7 @@ static void token(Lexer *lx) {
   }
 }
 
+/* A byte order mark is no text; whatever comes after it is. */
 Tokens lex_file(Arena *a, const SrcFile *file) {
   Lexer lx = {.arena = a, .s = file->text, .n = file->n, .line_start = true, .spaced = true};
   if (lx.n >= 3 && memcmp(lx.s, "\xef\xbb\xbf", 3) == 0)

@@ -63,13 +63,14 @@ typedef struct LexFault {
   LexFaultKind kind;
 } LexFault;
 
+/* A whole file, cut. Tokens, comments and faults each stand in the order of the text. */
 typedef struct Tokens {
-  const SrcFile *file;
+  const SrcFile *file; /* what the offsets point into */
   Token *v;
   size_t n; /* T_EOF included */
   Comment *comments;
   size_t ncomments;
-  LexFault *faults;
+  LexFault *faults; /* to be reported when their tokens are read */
   size_t nfaults;
 } Tokens;
 

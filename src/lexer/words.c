@@ -1,7 +1,9 @@
 /* words.c: the fixed texts of tokens, the values of literals, and the words for lexical faults.
  *
  * In: tokens made by lexer.c. Out: names and values; diagnostics E0001 to E0014.
- * Tests: tests/unit/check_parser.c, tests/errors.
+ * Values are read only when the parser asks, so a text that is only cut (for colours, for
+ * completion) costs no more. Every fault has its own words: what is wrong, and in a hint how it is
+ * written here. Tests: tests/unit/check_parser.c, tests/errors.
  */
 #include "lexer.h"
 
@@ -19,6 +21,7 @@ static const struct TokenText {
 #include "tokens.def"
 };
 
+/* A word is looked for only if its length and first letter could be one of ours. */
 TokenKind lex_word(const char *s, size_t n) {
   if (n < 2 || n > 10) /* the shortest is `fn`, the longest `specialize` */
     return T_NAME;
@@ -30,10 +33,12 @@ TokenKind lex_word(const char *s, size_t n) {
   return T_NAME;
 }
 
+/* Kinds such as T_NAME have descriptions in the table, which are no spellings. */
 const char *lex_spelling(TokenKind kind) {
   return token_text[kind].fixed ? token_text[kind].text : NULL;
 }
 
+/* Built by the preprocessor from the same rows, so no text is made at run time. */
 const char *lex_describe(TokenKind kind) {
   static const char *const quoted[T_COUNT] = {
 #define OTHER(kind, text) [T_##kind] = text,
@@ -44,6 +49,7 @@ const char *lex_describe(TokenKind kind) {
   return quoted[kind];
 }
 
+/* Of the words only those that are operators join lines. */
 bool lex_joins(TokenKind kind) {
   return token_text[kind].joins || kind == T_AND || kind == T_OR || kind == T_NOT || kind == T_IF ||
          kind == T_ELSE;
@@ -82,6 +88,7 @@ double lex_float(Arena *a, const Tokens *t, const Token *tok) {
   return str_read_f64(str_text(&text), &end);
 }
 
+/* No escape is longer than what it stands for, so the token's own length is room enough. */
 const char *lex_string(Arena *a, const Tokens *t, const Token *tok, size_t *n) {
   const char *s = t->file->text + tok->begin + 1, *end = t->file->text + tok->end;
   bool raw = s[-1] != '"';
@@ -168,6 +175,7 @@ static void report_unclosed(DiagSink *sink, Span span) {
   diag_hint(sink, d, "end it with \"; a line break in a string is written \\n");
 }
 
+/* The hint is the number as it should have been written. */
 static void report_point(DiagSink *sink, Span span, const char *s) {
   Diag *d = diag_add(sink, E0008, span, "a float has digits on both sides of its point");
   if (*s == '.')
@@ -176,6 +184,7 @@ static void report_point(DiagSink *sink, Span span, const char *s) {
     diag_hint(sink, d, "write %.*s0", (int)(span.end - span.begin), s);
 }
 
+/* What is wrong with the text as such: bytes, names, blocks. */
 static void report_text(DiagSink *sink, LexFaultKind kind, Span span) {
   switch (kind) {
   case LEX_UTF8:
@@ -198,6 +207,7 @@ static void report_text(DiagSink *sink, LexFaultKind kind, Span span) {
   }
 }
 
+/* What is wrong with the digits of a number that is otherwise one. */
 static void report_digits(DiagSink *sink, LexFaultKind kind, Span span) {
   if (kind == LEX_UNDERSCORE)
     diag_add(sink, E0006, span, "an underscore in a number stands between two digits");
@@ -209,6 +219,7 @@ static void report_digits(DiagSink *sink, LexFaultKind kind, Span span) {
               "leave the zeros out; hexadecimal is written 0x, binary 0b");
 }
 
+/* One case a kind; the kinds that share words share a function. */
 void lex_report(const Tokens *t, const LexFault *f, DiagSink *sink) {
   Span span = {t->file, f->begin, f->end};
   const char *s = t->file->text + f->begin;

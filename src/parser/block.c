@@ -2,7 +2,16 @@
  *
  * In: the stream at `{`, or at the start of a file. Out: an AstBlock. Recovery goes to the next
  * statement by line ends, words that begin statements, and indentation, so that one mistake is one
- * diagnostic. Always holds: every statement read moves the stream on.
+ * diagnostic. The rules, in the order in which they are tried after a fault:
+ *
+ *   - a header's block is still read, if its `{` is found before anything that begins a statement;
+ *   - a line that begins with a statement's word, or not further in than the faulty statement, is
+ *     the next statement, whatever brackets seem to be open;
+ *   - so is what follows a line end or `;` outside brackets; `}` ends the block;
+ *   - a `{ … }` met on the way is skipped whole: its header made no sense, so its text would not;
+ *   - below a header that lacks its brace, lines that stand further in are skipped too.
+ *
+ * Always holds: every statement read moves the stream on.
  * Tests: tests/unit/check_parser.c, tests/errors, tests/fuzz/fuzz_parser.c.
  */
 #include <string.h>
@@ -75,6 +84,7 @@ static bool in_bare_block(const Parser *p, uint32_t indent) {
          column(p, p->t.v[p->i].begin) > indent;
 }
 
+/* By whole lines, as long as they stand further in than the statement that failed. */
 static void skip_bare_block(Parser *p) {
   uint32_t indent = indent_of(p, p->start);
   while (p->i + 1 < p->t.n && in_bare_block(p, indent)) {
@@ -84,6 +94,7 @@ static void skip_bare_block(Parser *p) {
   }
 }
 
+/* Every way out has moved on, so a fault can never be met twice. */
 void parse_recover(Parser *p) {
   size_t depth = p->brackets;
   bool stuck = p->i == p->start && p->t.v[p->i].kind != T_LBRACE;
@@ -140,6 +151,7 @@ static void note_odd_close(Parser *p, size_t open, size_t close) {
   }
 }
 
+/* Nothing can be read behind the end of the file, so this is the last fault told. */
 void parse_unclosed(Parser *p, Span open) {
   open.end = open.begin + 1;
   Diag *d = parse_fail_here(p, E0023, "expected `}`, found %s", parse_found(p));
@@ -170,20 +182,24 @@ static bool lost_brace(Parser *p, Span open) {
   return true;
 }
 
+/* T_ERROR is no end: a statement that failed is cleared up by parse_recover, not here. */
 bool parse_at_end(const Parser *p) {
   TokenKind k = parse_kind(p);
   return k == T_NEWLINE || k == T_SEMICOLON || k == T_RBRACE || k == T_EOF;
 }
 
+/* Bytes will do: columns are only compared with each other. */
 uint32_t parse_column(const Parser *p) {
   return column(p, parse_token(p, 0)->begin);
 }
 
+/* Empty statements are allowed, so `;;` and empty lines are the same as one end. */
 void parse_skip_separators(Parser *p) {
   while (parse_at(p, T_NEWLINE) || parse_at(p, T_SEMICOLON))
     parse_advance(p);
 }
 
+/* The brace that closed too early was read long ago; its place was kept for this. */
 static void fail_brace(Parser *p) {
   Diag *d = parse_fail_here(p, E0024, "this `}` closes nothing");
   if (d && p->odd_close) {
@@ -192,6 +208,8 @@ static void fail_brace(Parser *p) {
   }
 }
 
+/* The heart of the descent: read a statement, see that it ends, or find where the next one begins.
+ */
 AstBlock parse_statements(Parser *p, bool in_braces, Span open) {
   VEC(AstStmt *) v = {0};
   for (;;) {
@@ -237,6 +255,7 @@ static AstBlock in_braces(Parser *p) {
   return block;
 }
 
+/* A block is read even after a faulty header, so that the faults in it are told too. */
 AstBlock parse_block(Parser *p, const char *what) {
   AstBlock none = {.span = parse_span(p)};
   /* The brace may stand on a line of its own. */

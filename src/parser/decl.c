@@ -1,6 +1,12 @@
 /* decl.c: written types, parameters, and the declarations of tiles and barriers.
  *
- * In: the stream at a type or a name that is being declared. Out: AstType, AstDecl. What each place
+ * In: the stream at a type or a name that is being declared. Out: AstType, AstDecl. The grammar:
+ *
+ *   decl   = NAME [ ':' [ 'inout' ] type ] [ '=' expr ]
+ *   type   = NAME [ '[' [ extent { ',' extent } ] ']' ]
+ *   extent = 'static' NAME | NAME '=' expr | expr
+ *
+ * What each place
  * allows (`inout`, `static D`, an initial value, no type) is one table.
  * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile.
  */
@@ -21,10 +27,12 @@ static const struct DeclRule {
 
 /* ---- types ---- */
 
+/* Without a name behind it `static` is an extent's own name. */
 static bool at_static(const Parser *p) {
   return parse_at_word(p, "static") && parse_token(p, 1)->kind == T_NAME;
 }
 
+/* A static extent is its own value: the name that the argument binds. */
 static AstExpr *name_expr(Parser *p, AstName name) {
   AstExpr *e = ARENA_NEW(p->arena, AstExpr);
   e->kind = EXPR_NAME;
@@ -56,6 +64,7 @@ static AstExtent parse_extent(Parser *p) {
   return x;
 }
 
+/* None is possible: f32[] is a tensor of no axes. */
 static void parse_extents(Parser *p, AstType *type) {
   VEC(AstExtent) v = {0};
   Bracket b = parse_open(p);
@@ -71,6 +80,7 @@ static void parse_extents(Parser *p, AstType *type) {
   type->nextents = v.n;
 }
 
+/* Types are names, so a dtype and a compile-time parameter look the same here. */
 AstType *parse_type(Parser *p) {
   AstType *type = ARENA_NEW(p->arena, AstType);
   type->span = parse_span(p);
@@ -86,6 +96,7 @@ AstType *parse_type(Parser *p) {
   return type;
 }
 
+/* Only a result can be a tuple: nothing else holds several values. */
 AstType *parse_result_type(Parser *p) {
   if (!parse_at(p, T_LPAREN))
     return parse_type(p);
@@ -150,6 +161,7 @@ static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) 
   }
 }
 
+/* The parts are read whether the place allows them or not: then the fault can say what is wrong. */
 AstDecl parse_decl(Parser *p, DeclKind kind) {
   AstDecl d = {.span = parse_span(p)};
   d.name = parse_name(p, rules[kind].name);
@@ -163,6 +175,7 @@ AstDecl parse_decl(Parser *p, DeclKind kind) {
   return d;
 }
 
+/* A trailing comma is allowed, for lists of one element a line. */
 AstDecls parse_decls(Parser *p, DeclKind kind, Bracket b) {
   VEC(AstDecl) v = {0};
   while (!parse_at(p, b.close) && !p->failed) {
@@ -175,6 +188,7 @@ AstDecls parse_decls(Parser *p, DeclKind kind, Bracket b) {
   return (AstDecls){v.v, v.n};
 }
 
+/* No trailing comma here: the line would go on behind it. */
 AstDecls parse_loose_decls(Parser *p, DeclKind kind) {
   VEC(AstDecl) v = {0};
   do {

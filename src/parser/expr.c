@@ -2,7 +2,18 @@
  *
  * In: the stream at an expression. Out: its tree; an ERROR node where it could not be read (then
  * the stream has failed). One loop over the table of binary operators in ast.def, the rest is plain
- * descent. Always holds: a node's depth is one more than its deepest child's, and at most
+ * descent. The grammar, loosest first:
+ *
+ *   expr     = binary [ 'if' binary 'else' expr ]
+ *   binary   = operands joined by or, and, | ^ & << >> + - * / // % @, by precedence (ast.def)
+ *   not      = 'not' not | compare             compare = binary { ( == != < <= > >= ) binary }
+ *   unary    = ( '-' | '+' | '~' ) unary | postfix [ '**' unary ]
+ *   postfix  = primary { '(' args ')' | '[' axes ']' | '[' settings ']' | '.' NAME }
+ *   primary  = literal | NAME | '(' [ expr { ',' expr } ] ')' | '[' … ']' | bench call | check call
+ *   axis     = 'None' | expr | [ expr ] ':' [ expr ] [ ':' [ expr ] ] | [ expr ] ':+' expr …
+ *   args     = { expr ',' } { NAME '=' expr ',' }   settings = NAME '=' expr { ',' … }
+ *
+ * Always holds: a node's depth is one more than its deepest child's, and at most
  * AST_MAX_EXPR_DEPTH. Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile.
  */
 #include <math.h>
@@ -52,6 +63,7 @@ static void above(Parser *p, AstExpr *e, const AstExpr *child) {
   }
 }
 
+/* Where no expression could be read; never in the tree of a PARSE_OK. */
 AstExpr *parse_error_expr(Parser *p) {
   return node(p, EXPR_ERROR, parse_span(p));
 }
@@ -76,6 +88,7 @@ static AstExpr *parse_number(Parser *p) {
   return e;
 }
 
+/* Escapes were checked by the lexer and are replaced here, once. */
 static AstExpr *parse_string(Parser *p) {
   const Token *t = parse_token(p, 0);
   Span span = parse_span(p);
@@ -85,6 +98,7 @@ static AstExpr *parse_string(Parser *p) {
   return e;
 }
 
+/* Names and the words that are values. */
 static AstExpr *parse_word_value(Parser *p, AstExprKind kind) {
   TokenKind word = parse_kind(p);
   const Token *t = parse_token(p, 0);
@@ -135,6 +149,7 @@ static AstExpr *parse_paren(Parser *p) {
   return x;
 }
 
+/* A list needs no comma to be one, unlike a tuple. */
 static AstExpr *parse_list(Parser *p) {
   Bracket b = parse_open(p);
   bool comma;
@@ -218,6 +233,7 @@ typedef struct ArgList {
   Map *names; /* of the arguments so far, once there are some */
 } ArgList;
 
+/* A map keeps the check linear however many arguments there are. */
 static void check_arg(Parser *p, ArgList *list, const AstArg *arg) {
   if (!arg->name) {
     if (list->npos < list->v.n) {
@@ -238,6 +254,7 @@ static void check_arg(Parser *p, ArgList *list, const AstArg *arg) {
                first->name_span, "first here");
 }
 
+/* A faulty argument is kept: the call has as many as were written. */
 static void parse_arg(Parser *p, ArgList *list) {
   AstArg arg = {0};
   parse_arg_name(p, &arg);
@@ -247,10 +264,12 @@ static void parse_arg(Parser *p, ArgList *list) {
   VEC_PUSH(p->arena, &list->v, arg);
 }
 
+/* The map was needed for the check alone. */
 static AstArgs arg_list(const ArgList *list) {
   return (AstArgs){list->v.v, list->v.n, list->npos};
 }
 
+/* A trailing comma is allowed, as in every bracket. */
 AstArgs parse_args(Parser *p, Bracket b) {
   ArgList list = {0};
   if (!parse_at(p, b.close)) {
@@ -262,6 +281,7 @@ AstArgs parse_args(Parser *p, Bracket b) {
   return arg_list(&list);
 }
 
+/* They end with the statement. */
 AstArgs parse_loose_args(Parser *p) {
   ArgList list = {0};
   do
@@ -282,6 +302,7 @@ static AstExpr *parse_call(Parser *p, AstExpr *fn) {
   return e;
 }
 
+/* What may follow a part of a slice that was left out. */
 static bool axis_ends(const Parser *p) {
   TokenKind k = parse_kind(p);
   return k == T_COMMA || k == T_RBRACKET || k == T_COLON;
@@ -313,6 +334,7 @@ static AstAxis parse_axis(Parser *p) {
   return axis;
 }
 
+/* Left-out parts have no depth. */
 static void above_axis(Parser *p, AstExpr *e, const AstAxis *axis) {
   above(p, e, axis->start);
   above(p, e, axis->stop);
@@ -358,6 +380,7 @@ static AstExpr *parse_index(Parser *p, AstExpr *base) {
   return e;
 }
 
+/* Modules, shapes and results of bench all look like this; sema tells them apart. */
 static AstExpr *parse_member(Parser *p, AstExpr *base) {
   parse_advance(p);
   AstName name = parse_name(p, "a name after `.`");
@@ -385,6 +408,7 @@ static AstExpr *parse_postfix(Parser *p) {
 
 /* ---- operators ---- */
 
+/* The operator's own span serves diagnostics that underline it, and the formatter. */
 static AstExpr *binary(Parser *p, AstOp op, Span op_span, AstExpr *x, AstExpr *y) {
   AstExpr *e = node(p, EXPR_BINARY, x->span);
   e->as.binary.op = op;
@@ -500,6 +524,7 @@ AstExpr *parse_expr(Parser *p) {
   return e;
 }
 
+/* Commas without brackets make a tuple only where a statement allows several values. */
 AstExpr *parse_expr_list(Parser *p) {
   AstExpr *first = parse_expr(p);
   if (!parse_at(p, T_COMMA))
@@ -530,6 +555,7 @@ static bool at_lambda(const Parser *p) {
   return parse_token(p, k)->kind == T_RPAREN && parse_token(p, k + 1)->kind == T_ARROW;
 }
 
+/* The arrow is seen before the names are read: `(i, j)` could be a tuple as well. */
 AstExpr *parse_layout_value(Parser *p) {
   if (!at_lambda(p))
     return parse_expr(p);

@@ -4,7 +4,14 @@
  * do if they fit), a block on one line if it stood so and fits, at most one empty line, one around
  * kernels, functions and tests. Always holds: formatting the result changes nothing; the tree is
  * the same; no comment is lost. A comment inside an expression, where no line of its own can be,
- * goes above the statement. Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
+ * goes above the statement.
+ *
+ * How comments are kept in order without searching: they form one sequence, and so do the places
+ * where one can go (before a statement, behind it, behind an element of a list, before a brace).
+ * Each place takes what lies before it in the source and is still waiting; whatever a statement
+ * leaves behind is put above it. A comment that moves like this is no doc comment afterwards.
+ *
+ * Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
  */
 #include "fmt.h"
 
@@ -14,10 +21,12 @@ enum { WIDTH = 100 };
 
 /* ---- the source ---- */
 
+/* The source outlives the boxes, so nothing is copied. */
 const Box *fmt_source(Fmt *f, uint32_t begin, uint32_t end) {
   return fmt_box_text(f->arena, f->file->file->text + begin, end - begin);
 }
 
+/* By halving: lists ask for tokens all the time. */
 const Token *fmt_token(const Fmt *f, uint32_t at) {
   const Tokens *t = &f->file->tokens;
   size_t low = 0, high = t->n - 1;
@@ -48,11 +57,13 @@ static const Comment *next_comment(const Fmt *f) {
   return f->next < t->ncomments ? &t->comments[f->next] : NULL;
 }
 
+/* Comments are in order, so the next one answers for all. */
 bool fmt_comment_before(const Fmt *f, uint32_t at) {
   const Comment *c = next_comment(f);
   return c && c->begin < at;
 }
 
+/* Spaces at the end of a line are the one thing of a comment that is not kept. */
 const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain) {
   const char *s = f->file->file->text;
   uint32_t begin = c->begin, end = c->end;
@@ -64,6 +75,7 @@ const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain) {
   return fmt_source(f, begin, end);
 }
 
+/* Only the first can stand on the line that is there; each further one needs a line. */
 bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
   bool first = true;
   for (; fmt_comment_before(f, at); f->next++, first = false) {
@@ -117,6 +129,7 @@ static void same_line(Fmt *f, Boxes *b, uint32_t from) {
   f->next++;
 }
 
+/* Each statement is a group of its own, so that one long line does not break its neighbours. */
 static const Box *statement(Fmt *f, const AstStmt *s);
 
 /* Comments that the statement's layout had no place for. */
@@ -127,6 +140,7 @@ static void leftovers(Fmt *f, Boxes *b, uint32_t end) {
   }
 }
 
+/* What a reader looks for when leafing through a file. */
 static bool is_item(const AstStmt *s) {
   return s->kind == STMT_KERNEL || s->kind == STMT_FN || s->kind == STMT_TEST;
 }
@@ -146,6 +160,7 @@ static size_t row_end(const Fmt *f, const AstBlock *block, size_t i) {
   return i;
 }
 
+/* `above` gathers the comments that found no place in the statements. */
 static const Box *row(Fmt *f, const AstBlock *block, size_t begin, size_t end, Boxes *above) {
   Boxes b = fmt_boxes_new(f->arena);
   for (size_t i = begin; i < end; i++) {
@@ -157,6 +172,8 @@ static const Box *row(Fmt *f, const AstBlock *block, size_t begin, size_t end, B
   return fmt_boxes_end(&b, BOX_GROUP);
 }
 
+/* The row is built first, since only then is it known whether it stands apart; the comments before
+ * it are placed after that, from where they were. */
 static void sequence(Fmt *f, Sequence *q, const AstBlock *block) {
   for (size_t i = 0; i < block->n;) {
     const AstStmt *s = block->v[i];
@@ -227,6 +244,7 @@ static const Box *braces(Fmt *f, const AstBlock *block) {
 
 /* ---- statements ---- */
 
+/* A word, the value behind it, and the block that it rules. */
 static void header_value(Fmt *f, Boxes *b, const char *word, const AstExpr *e,
                          const AstBlock *block) {
   fmt_boxes_text(b, word);
@@ -247,6 +265,7 @@ static void branch(Fmt *f, Boxes *b, const AstStmt *s) {
   }
 }
 
+/* The names stand without parentheses, however many there are. */
 static void loop(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "for ");
   fmt_boxes_add(b, fmt_names(f, s->as.loop.names, s->as.loop.n));
@@ -273,6 +292,7 @@ static void kernel(Fmt *f, Boxes *b, const AstKernel *k) {
   fmt_boxes_add(b, braces(f, &k->body));
 }
 
+/* As a kernel, without attributes, outputs and compile-time parameters. */
 static void function(Fmt *f, Boxes *b, const AstFn *fn) {
   fmt_boxes_text(b, "fn ");
   fmt_boxes_text(b, fn->name.text);
@@ -285,6 +305,7 @@ static void function(Fmt *f, Boxes *b, const AstFn *fn) {
   fmt_boxes_add(b, braces(f, &fn->body));
 }
 
+/* Empty options are left out with their parentheses. */
 static const Box *role(Fmt *f, const AstRole *r) {
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_text(&b, r->producer ? "producer" : "consumer");
@@ -329,6 +350,7 @@ static void import(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, s->as.import.name.text);
 }
 
+/* The name as it was written: its escapes are the author's. */
 static void test(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "test ");
   fmt_boxes_add(b, fmt_source(f, s->as.test.name_span.begin, s->as.test.name_span.end));
@@ -346,6 +368,7 @@ static void lua(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "}");
 }
 
+/* Several targets unpack; they break as a list does. */
 static void assign(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_add(b, fmt_exprs(f, "", s->as.assign.targets, s->as.assign.ntargets, ""));
   fmt_boxes_text(b, " ");
@@ -354,6 +377,7 @@ static void assign(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_add(b, fmt_expr(f, s->as.assign.value));
 }
 
+/* Statements that hold blocks or text of their own form. */
 static void compound(Fmt *f, Boxes *b, const AstStmt *s) {
   switch (s->kind) {
   case STMT_FOR:
@@ -429,6 +453,7 @@ static const Box *statement(Fmt *f, const AstStmt *s) {
   return fmt_boxes_end(&b, BOX_GROUP);
 }
 
+/* The file is one sequence; it ends with exactly one line end, or is empty. */
 void fmt_format(Arena *scratch, const AstFile *file, Str *out) {
   Fmt f = {.arena = scratch, .file = file};
   Sequence q = {.boxes = fmt_boxes_new(scratch), .first = true};

@@ -66,6 +66,7 @@ const Box *fmt_list(Fmt *f, const FmtList *list) {
   return fmt_boxes_end(&all, BOX_GROUP);
 }
 
+/* Lists hold elements of several types; these pairs say where one stands and what it looks like. */
 static Span expr_span(const void *v, size_t i) {
   return ((AstExpr *const *)v)[i]->span;
 }
@@ -84,12 +85,14 @@ static bool literals(AstExpr *const *v, size_t n) {
   return true;
 }
 
+/* A tuple of one keeps the comma that makes it one. */
 const Box *fmt_exprs(Fmt *f, const char *open, AstExpr *const *v, size_t n, const char *close) {
   FmtList list = {open, close, v, n, expr_span, expr_item, !*open || literals(v, n), false};
   list.lone_comma = *open == '(' && n == 1;
   return fmt_list(f, &list);
 }
 
+/* From the name, if there is one, to the end of the value. */
 static Span arg_span(const void *v, size_t i) {
   const AstArg *a = (const AstArg *)v + i;
   return a->name ? span_join(a->name_span, a->value->span) : a->value->span;
@@ -107,6 +110,7 @@ static const Box *arg_item(Fmt *f, const void *v, size_t i) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* Options of a grid fill their lines; the arguments of a call get a line each. */
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close) {
   FmtList list = {open, close, args->v, args->n, arg_span, arg_item, !*open, false};
   return fmt_list(f, &list);
@@ -118,6 +122,7 @@ static Span extent_span(const void *v, size_t i) {
   return ((const AstExtent *)v)[i].span;
 }
 
+/* A static extent is its own value and is not printed twice. */
 static const Box *extent_item(Fmt *f, const void *v, size_t i) {
   const AstExtent *x = (const AstExtent *)v + i;
   Boxes b = fmt_boxes_new(f->arena);
@@ -138,6 +143,7 @@ static const Box *part_item(Fmt *f, const void *v, size_t i) {
   return fmt_type(f, ((AstType *const *)v)[i]);
 }
 
+/* At most one of parts and extents is there. */
 const Box *fmt_type(Fmt *f, const AstType *t) {
   Boxes b = fmt_boxes_new(f->arena);
   if (t->base.text)
@@ -155,6 +161,7 @@ static Span decl_span(const void *v, size_t i) {
   return ((const AstDecl *)v)[i].span;
 }
 
+/* A barrier's type is its extents, right behind the name. */
 static const Box *decl_item(Fmt *f, const void *v, size_t i) {
   const AstDecl *d = (const AstDecl *)v + i;
   Boxes b = fmt_boxes_new(f->arena);
@@ -171,6 +178,7 @@ static const Box *decl_item(Fmt *f, const void *v, size_t i) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* Parameters get a line each when broken; declarations of a statement fill lines. */
 const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close) {
   FmtList list = {open, close, d->v, d->n, decl_span, decl_item, !*open, false};
   return fmt_list(f, &list);
@@ -186,6 +194,7 @@ static const Box *name_item(Fmt *f, const void *v, size_t i) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* Names of a loop, a grid or a layout's map. */
 const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
   FmtList list = {"", "", v, n, name_span, name_item, true, false};
   return fmt_list(f, &list);
@@ -220,6 +229,7 @@ static void chain(Fmt *f, const AstExpr *e, Boxes *b) {
   fmt_boxes_add(b, fmt_expr(f, y));
 }
 
+/* The places of these operators are not kept in the tree, so they always have spaces. */
 static void compare(Fmt *f, const AstExpr *e, Boxes *b) {
   fmt_boxes_add(b, fmt_expr(f, e->as.compare.x[0]));
   for (size_t i = 0; i < e->as.compare.n; i++) {
@@ -228,6 +238,7 @@ static void compare(Fmt *f, const AstExpr *e, Boxes *b) {
   }
 }
 
+/* One group a chain: it stands on one line or breaks behind each operator. */
 static const Box *operators(Fmt *f, const AstExpr *e) {
   Boxes b = fmt_boxes_new(f->arena), group = fmt_boxes_new(f->arena);
   if (e->kind == EXPR_BINARY)
@@ -238,6 +249,7 @@ static const Box *operators(Fmt *f, const AstExpr *e) {
   return fmt_boxes_end(&group, BOX_GROUP);
 }
 
+/* Broken behind `else`, where a line may end. */
 static const Box *conditional(Fmt *f, const AstExpr *e) {
   Boxes b = fmt_boxes_new(f->arena), group = fmt_boxes_new(f->arena);
   fmt_boxes_add(&b, fmt_expr(f, e->as.cond.then));
@@ -256,6 +268,7 @@ static Span axis_span(const void *v, size_t i) {
   return ((const AstAxis *)v)[i].span;
 }
 
+/* No spaces around colons, whatever stands beside them. */
 static const Box *axis_item(Fmt *f, const void *v, size_t i) {
   const AstAxis *x = (const AstAxis *)v + i;
   Boxes b = fmt_boxes_new(f->arena);
@@ -274,6 +287,7 @@ static const Box *axis_item(Fmt *f, const void *v, size_t i) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* The base may itself be long; its own groups break before the brackets do. */
 static const Box *index_box(Fmt *f, const AstExpr *e) {
   FmtList list = {"[", "]", e->as.index.axes, e->as.index.n, axis_span, axis_item, false, false};
   Boxes b = fmt_boxes_new(f->arena);
@@ -284,6 +298,7 @@ static const Box *index_box(Fmt *f, const AstExpr *e) {
 
 /* ---- the rest ---- */
 
+/* A function and its arguments, which break independently. */
 static const Box *two(Fmt *f, const Box *x, const Box *y) {
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_add(&b, x);
@@ -291,6 +306,7 @@ static const Box *two(Fmt *f, const Box *x, const Box *y) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* A sign has no space behind it, a word has one. */
 static const Box *worded(Fmt *f, const char *word, const AstExpr *e) {
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_text(&b, word);
@@ -298,6 +314,7 @@ static const Box *worded(Fmt *f, const char *word, const AstExpr *e) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* Never broken at the point: chains of members are short. */
 static const Box *member(Fmt *f, const AstExpr *e) {
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_add(&b, fmt_expr(f, e->as.attr.base));
@@ -306,6 +323,7 @@ static const Box *member(Fmt *f, const AstExpr *e) {
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
+/* Its parameters stay on one line, as they fit one. */
 static const Box *lambda(Fmt *f, const AstExpr *e) {
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_text(&b, "(");
@@ -361,6 +379,7 @@ static const Box *bare(Fmt *f, const AstExpr *e) {
   }
 }
 
+/* The author's parentheses are kept: they are there for the reader. */
 const Box *fmt_expr(Fmt *f, const AstExpr *e) {
   if (!e->paren || e->kind == EXPR_TUPLE)
     return bare(f, e);

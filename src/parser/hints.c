@@ -1,17 +1,23 @@
 /* hints.c: what a reader who knows other languages meant.
  *
  * In: the stream where the grammar does not go on. Out: one diagnostic whose hint shows how the
- * tile language writes it. Only faults come here, so correct programs pay nothing. Tests:
- * tests/errors.
+ * tile language writes it. Only faults come here, so correct programs pay nothing. A hint is legal
+ * where it shows a piece of program, and never claims more than the tokens say: it is a guess. The
+ * guess that explains most is tried first.
+ *
+ * Tests: tests/errors.
  */
 #include <string.h>
 
 #include "state.h"
 
+/* Words of Python, C, CUDA, Lua and their like; all of them may be names here, so only faults ask.
+ */
 const char *parse_hint_foreign_word(const char *word) {
   static const struct Row {
     const char *word, *hint;
   } rows[] = {
+      /* functions and blocks */
       {"def", "functions are written fn name(x: f32) -> f32 { … }"},
       {"function", "functions are written fn name(x: f32) -> f32 { … }"},
       {"func", "functions are written fn name(x: f32) -> f32 { … }"},
@@ -24,11 +30,13 @@ const char *parse_hint_foreign_word(const char *word) {
       {"end", "blocks end with }"},
       {"begin", "blocks stand in { }"},
       {"pass", "an empty block is { }"},
+      /* declarations */
       {"const", "a name that does not change is bound with let: let n = 3"},
       {"auto", "names are bound with let: let n = 3"},
       {"val", "names are bound with let: let n = 3"},
       {"class", "there are kernels and functions only"},
       {"struct", "there are kernels and functions only"},
+      /* modules and control */
       {"from", "write import gemm, then use gemm.name"},
       {"include", "write import \"file.tile\" as f"},
       {"using", "write import gemm, then use gemm.name"},
@@ -45,6 +53,7 @@ const char *parse_hint_foreign_word(const char *word) {
       {"unless", "write if not c { … }"},
       {"global", "a function sees the names of its file; arguments and results carry values"},
       {"del", "names end with their block"},
+      /* CUDA and C */
       {"__global__", "kernels are written kernel name(A: f32[N]) -> (B: f32[N]) { … }"},
       {"__shared__", "write shared As: f32[BM, BK]"},
       {"void", "functions are written fn name(x: f32) { … }"},
@@ -61,6 +70,7 @@ const char *parse_hint_foreign_word(const char *word) {
 
 /* ---- operators ---- */
 
+/* The lexer reads these operators as tokens for this one purpose. */
 bool parse_hint_operator(Parser *p) {
   static const char *const hints[T_COUNT] = {
       [T_BAD_NOT] = "write `not`",
@@ -85,6 +95,7 @@ bool parse_hint_operator(Parser *p) {
   return true;
 }
 
+/* Two signs in a row are legal, but not at the end of a line with nothing between them. */
 bool parse_hint_increment(Parser *p) {
   const Token *a = parse_token(p, 0), *b = parse_token(p, 1), *c = parse_token(p, 2);
   if ((a->kind != T_PLUS && a->kind != T_MINUS) || b->kind != a->kind || b->spaced)
@@ -107,6 +118,7 @@ static bool comment_like(const Parser *p, size_t i) {
          (a->kind == T_MINUS && !b->spaced && b->kind == T_MINUS);
 }
 
+/* Reported at the place where the comment seems to begin. */
 static bool hint_comment(Parser *p, size_t i) {
   if (p->failed || !comment_like(p, i))
     return false;
@@ -152,6 +164,7 @@ static const char *operand_hint(Parser *p, TokenKind kind) {
   return NULL;
 }
 
+/* The likeliest mistakes first; a general message if none of them fits. */
 void parse_hint_operand(Parser *p) {
   if (p->failed || parse_hint_operator(p) || (p->i == p->start && hint_comment(p, p->i)) ||
       hint_comment_before(p))
@@ -245,6 +258,7 @@ static const char *end_hint(const Parser *p, TokenKind kind) {
   return "end it with a line break or `;`";
 }
 
+/* A wrong first word explains more than the token it was noticed at. */
 void parse_hint_statement_end(Parser *p) {
   if (p->failed || parse_hint_operator(p) || hint_first_word(p) || hint_word_before(p))
     return;
@@ -268,6 +282,7 @@ void parse_hint_statement_end(Parser *p) {
 
 /* ---- where a block was wanted ---- */
 
+/* At the prompt the end of the text is no fault yet: the block may come in the next line. */
 void parse_hint_brace(Parser *p, const char *what) {
   if (p->failed || parse_hint_operator(p))
     return;

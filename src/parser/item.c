@@ -1,6 +1,13 @@
 /* item.c: kernels, functions, imports, tests and blocks of Lua.
  *
- * In: the stream at the item's first token. Out: the statement's fields. Always holds: the place
+ * In: the stream at the item's first token. Out: the statement's fields. The grammar:
+ *
+ *   kernel = { '@' NAME } 'kernel' NAME [ '[' statics ']' ] '(' inputs ')' [ '->' '(' outputs ')' ]
+ * block fn     = 'fn' NAME '(' params ')' [ '->' ( type | '(' type { ',' type } ')' ) ] block test
+ * = 'test' STRING block         lua = 'lua' '{' what Lua reads '}' import = 'import' ( NAME |
+ * STRING ) [ 'as' NAME ]
+ *
+ * Always holds: the place
  * (file, function, kernel) and the count of loops are as before when an item ends.
  * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile, tests/errors.
  */
@@ -20,6 +27,7 @@ static AstBlock parse_body(Parser *p, Place place, const char *what) {
   return body;
 }
 
+/* A list that is left out is empty. */
 static AstDecls parse_bracketed(Parser *p, TokenKind open, DeclKind kind) {
   if (!parse_at(p, open))
     return (AstDecls){0};
@@ -28,6 +36,7 @@ static AstDecls parse_bracketed(Parser *p, TokenKind open, DeclKind kind) {
 
 /* ---- kernels ---- */
 
+/* The parentheses stand even around nothing: they tell a kernel from a word. */
 static AstDecls parse_inputs(Parser *p, DeclKind kind, const char *what) {
   if (!p->failed && !parse_at(p, T_LPAREN))
     parse_hint(p, parse_fail_here(p, E0071, "expected `(`, found %s", parse_found(p)),
@@ -35,6 +44,7 @@ static AstDecls parse_inputs(Parser *p, DeclKind kind, const char *what) {
   return parse_bracketed(p, T_LPAREN, kind);
 }
 
+/* A kernel may have none: then it works on `inout` inputs only. */
 static AstDecls parse_outputs(Parser *p) {
   if (!parse_accept(p, T_ARROW))
     return (AstDecls){0};
@@ -61,6 +71,7 @@ static void read_kernel(Parser *p, AstKernel *k) {
   }
 }
 
+/* Without attributes; with them, parse_attributed reads the same. */
 void parse_kernel(Parser *p, AstStmt *s) {
   s->as.kernel = ARENA_NEW(p->arena, AstKernel);
   read_kernel(p, s->as.kernel);
@@ -86,6 +97,7 @@ static void check_attribute(Parser *p, AstKernel *k, AstName a) {
     parse_hint(p, d, "there are @exact and @unchecked");
 }
 
+/* Attributes may stand on lines of their own. */
 void parse_attributed(Parser *p, AstStmt *s) {
   AstKernel *k = ARENA_NEW(p->arena, AstKernel);
   VEC(AstName) v = {0};
@@ -110,6 +122,7 @@ void parse_attributed(Parser *p, AstStmt *s) {
 
 /* ---- functions ---- */
 
+/* The result's type is for the reader and for sema; the host needs none. */
 void parse_fn(Parser *p, AstStmt *s) {
   AstFn *f = ARENA_NEW(p->arena, AstFn);
   Span header = parse_span(p);
@@ -125,6 +138,7 @@ void parse_fn(Parser *p, AstStmt *s) {
 
 /* ---- tests, imports, Lua ---- */
 
+/* Its body is host text: no `return`, no kernel-only statements. */
 void parse_test(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.test.name = "";
@@ -155,12 +169,14 @@ static const char *stem(Parser *p, const char *path, size_t n) {
   return end == begin || reserved ? NULL : names_get(p->in->names, path + begin, end - begin);
 }
 
+/* The path is resolved by the session, from where the importing file is. */
 static void parse_import_path(Parser *p, AstStmt *s) {
   const Token *t = parse_token(p, 0);
   s->as.import.path = lex_string(p->arena, &p->t, t, &s->as.import.path_n);
   parse_advance(p);
 }
 
+/* One name; a module in a folder is imported by its path. */
 static void parse_import_name(Parser *p, AstStmt *s) {
   if (!parse_at(p, T_NAME))
     parse_hint(p, parse_fail_here(p, E0042, "expected what to import, found %s", parse_found(p)),
@@ -186,6 +202,7 @@ static void parse_import_as(Parser *p, AstStmt *s) {
   }
 }
 
+/* Every import binds exactly one name. */
 void parse_import(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.import.what = parse_span(p);
@@ -197,6 +214,7 @@ void parse_import(Parser *p, AstStmt *s) {
   parse_import_as(p, s);
 }
 
+/* The text goes to Lua as it stands, so its line ends and comments stay. */
 void parse_lua(Parser *p, AstStmt *s) {
   parse_advance(p);
   /* The lexer read the text if the brace was there, on this line or the next. */

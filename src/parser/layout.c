@@ -3,21 +3,28 @@
  * In: boxes. Out: text in which a group stands on one line where that fits the width. Works off an
  * explicit stack, looks at most a line's width ahead, so it is linear and takes any depth. Comments
  * at the ends of neighbouring lines are put below each other last, when the lines are known.
+ *
+ * Whether a group fits is asked when it is met: its own text in one line, and what follows it up to
+ * the first place where the line may break, which for the groups behind it is their first break. So
+ * in `kernel k[…](…)` the first bracket stays whole as long as it and the next `(` fit.
  * Tests: tests/unit/check_parser.c.
  */
 #include "layout.h"
 
 #include <string.h>
 
+/* Boxes are made from the inside out; this gathers the parts of the next one. */
 Boxes fmt_boxes_new(Arena *a) {
   return (Boxes){.arena = a};
 }
 
+/* NULL is what an empty part is, so callers need not ask. */
 void fmt_boxes_add(Boxes *b, const Box *box) {
   if (box)
     VEC_PUSH(b->arena, &b->v, box);
 }
 
+/* Width and brokenness are known at once, so that nothing is ever measured twice. */
 static Box *make(Arena *a, BoxKind kind, const char *s, size_t n) {
   Box *b = ARENA_NEW(a, Box);
   b->kind = kind;
@@ -28,23 +35,29 @@ static Box *make(Arena *a, BoxKind kind, const char *s, size_t n) {
   return b;
 }
 
+/* Text never breaks. */
 const Box *fmt_box_text(Arena *a, const char *s, size_t n) {
   return make(a, BOX_TEXT, s, n);
 }
+/* What it prints when it does not break may be nothing, a space, or `; `. */
 const Box *fmt_box_break(Arena *a, const char *flat) {
   return make(a, BOX_BREAK, flat, strlen(flat));
 }
+/* Forces every group around it to break. */
 const Box *fmt_box_line(Arena *a, BoxKind kind) {
   return make(a, kind, "", 0);
 }
+/* Forces a break too, because nothing can stand behind a comment. */
 const Box *fmt_box_comment(Arena *a, const char *s, size_t n) {
   return make(a, BOX_COMMENT, s, n);
 }
 
+/* For words of the language, which live as long as the program. */
 void fmt_boxes_text(Boxes *b, const char *s) {
   fmt_boxes_add(b, fmt_box_text(b->arena, s, strlen(s)));
 }
 
+/* A box is as wide as its parts, and broken if one of them is. */
 const Box *fmt_boxes_end(Boxes *b, BoxKind kind) {
   Box *box = make(b->arena, kind, "", b->v.n);
   box->parts = b->v.v;
@@ -117,6 +130,7 @@ static void put(Printer *p, const Box *b) {
   str_addn(p->out, b->s, b->n);
 }
 
+/* Indentation is only remembered: an empty line gets none. */
 static void newline(Printer *p, size_t indent) {
   str_addc(p->out, '\n');
   p->line++;
@@ -124,12 +138,14 @@ static void newline(Printer *p, size_t indent) {
   p->pending = p->indent = indent;
 }
 
+/* The two spaces before it, or more, come at the end, when its neighbours are known. */
 static void put_comment(Printer *p, const Box *b) {
   Mark mark = {p->out->n, p->column, p->line, p->indent};
   VEC_PUSH(p->arena, &p->marks, mark);
   str_addn(p->out, b->s, b->n);
 }
 
+/* In reverse, so that the first part is on top. */
 static void push_parts(Printer *p, const Box *b, size_t indent, bool flat) {
   for (size_t i = b->n; i > 0; i--)
     VEC_PUSH(p->arena, &p->stack, ((Item){b->parts[i - 1], indent, flat}));
@@ -171,6 +187,7 @@ static void step(Printer *p, Item it) {
  * does not push the others out. */
 enum { ALIGN_UP_TO = 60 };
 
+/* Only neighbours at one indentation belong together. */
 static bool aligns(const Mark *above, const Mark *m) {
   return m->line == above->line + 1 && m->indent == above->indent && m->column <= ALIGN_UP_TO &&
          above->column <= ALIGN_UP_TO;
@@ -189,6 +206,7 @@ static void align_run(const Printer *p, size_t begin, size_t end, size_t *from, 
   }
 }
 
+/* Text between comments is copied as it is. */
 static void align_comments(const Printer *p, Str *out) {
   size_t from = 0, end;
   for (size_t i = 0; i < p->marks.n; i = end) {
@@ -201,6 +219,7 @@ static void align_comments(const Printer *p, Str *out) {
   str_addn(out, str_text(p->out) + from, p->out->n - from);
 }
 
+/* Two steps: the lines, then the columns of their comments. */
 void fmt_box_print(Arena *scratch, const Box *box, size_t width, Str *out) {
   Str text = str_new(scratch);
   Printer p = {.arena = scratch, .out = &text, .width = width};

@@ -3,6 +3,10 @@
  * In: the tokens of a file. Out: an AstFile. The grammar itself is in expr.c, decl.c, stmt.c and
  * item.c; this file holds what all of them stand on (state.h). Always holds: parse_advance moves on
  * or the stream has failed, so every loop over the grammar ends.
+ *
+ * A fault is told once a statement and then hides: the stream shows T_ERROR, which nothing accepts,
+ * until the statement has been unwound and block.c has found the next one. At the prompt a fault at
+ * the end of the text, with none before it, is no fault: the text is PENDING.
  * Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
  */
 #include "parser.h"
@@ -13,23 +17,28 @@
 
 /* ---- the stream ---- */
 
+/* A failed stream shows a token that no part of the grammar accepts: everything unwinds by itself.
+ */
 TokenKind parse_kind(const Parser *p) {
   if (p->failed)
     return T_ERROR;
   return p->newline ? T_NEWLINE : (TokenKind)p->t.v[p->i].kind;
 }
 
+/* Looking past the end shows the end. */
 const Token *parse_token(const Parser *p, size_t ahead) {
   size_t left = p->t.n - 1 - p->i;
   return &p->t.v[p->i + (ahead < left ? ahead : left)];
 }
 
+/* By bytes: names that are not words of ours are not interned for this. */
 static bool spells(const Parser *p, const Token *t, const char *word) {
   size_t n = strlen(word);
   return t->kind == T_NAME && t->end - t->begin == n &&
          memcmp(p->t.file->text + t->begin, word, n) == 0;
 }
 
+/* Such words stay ordinary names everywhere else. */
 bool parse_at_word(const Parser *p, const char *word) {
   return parse_at(p, T_NAME) && spells(p, parse_token(p, 0), word);
 }
@@ -45,10 +54,12 @@ static void flush_faults(Parser *p, bool report) {
   }
 }
 
+/* Decided when a token is reached, because it depends on the brackets that are open then. */
 static void settle(Parser *p) {
   p->newline = p->t.v[p->i].newline && p->brackets == 0;
 }
 
+/* The line end before a token is a step of its own. The last token is never left. */
 void parse_advance(Parser *p) {
   if (p->failed)
     return;
@@ -63,6 +74,7 @@ void parse_advance(Parser *p) {
   settle(p);
 }
 
+/* The usual way to read what may be left out. */
 bool parse_accept(Parser *p, TokenKind kind) {
   if (!parse_at(p, kind))
     return false;
@@ -70,15 +82,18 @@ bool parse_accept(Parser *p, TokenKind kind) {
   return true;
 }
 
+/* For the few places where a line may end although nothing is open. */
 void parse_skip_newlines(Parser *p) {
   while (parse_at(p, T_NEWLINE))
     parse_advance(p);
 }
 
+/* Tokens keep offsets only; the file is the same for all of them. */
 static Span token_span(const Parser *p, const Token *t) {
   return (Span){p->t.file, t->begin, t->end};
 }
 
+/* A missing thing at the end of a line is shown there, not at the next line's first token. */
 Span parse_span(const Parser *p) {
   if (p->newline && p->i > 0) { /* just behind the line's last token */
     uint32_t end = p->t.v[p->i - 1].end;
@@ -87,12 +102,14 @@ Span parse_span(const Parser *p) {
   return token_span(p, &p->t.v[p->i]);
 }
 
+/* What was just read ends with the token before the one shown. */
 Span parse_span_from(const Parser *p, Span begin) {
   if (p->i > 0 && p->t.v[p->i - 1].end > begin.begin)
     begin.end = p->t.v[p->i - 1].end;
   return begin;
 }
 
+/* Interned, so that later stages compare names by pointer. */
 const char *parse_text(const Parser *p, const Token *t) {
   return names_get(p->in->names, p->t.file->text + t->begin, t->end - t->begin);
 }
@@ -105,6 +122,7 @@ __attribute__((format(printf, 4, 0))) static Diag *report(Parser *p, DiagCode co
   return diag_add(p->in->diags, code, span, "%s", text);
 }
 
+/* The first fault of a statement is the one that means something; the rest would be its echo. */
 Diag *parse_fail(Parser *p, DiagCode code, Span span, const char *fmt, ...) {
   if (p->failed || p->stopped)
     return NULL;
@@ -149,6 +167,7 @@ Diag *parse_fail_here(Parser *p, DiagCode code, const char *fmt, ...) {
   return d;
 }
 
+/* Nothing stops: the statement is whole, only wrong. */
 Diag *parse_warn(Parser *p, DiagCode code, Span span, const char *fmt, ...) {
   if (p->failed || p->stopped)
     return NULL;
@@ -159,6 +178,7 @@ Diag *parse_warn(Parser *p, DiagCode code, Span span, const char *fmt, ...) {
   return d;
 }
 
+/* NULL means that the fault was not told, so its hint is not either. */
 void parse_hint(Parser *p, Diag *d, const char *fmt, ...) {
   if (!d)
     return;
@@ -168,6 +188,7 @@ void parse_hint(Parser *p, Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* Without text the place is only underlined. */
 void parse_also(Parser *p, Diag *d, Span span, const char *text) {
   if (d && text)
     diag_also(p->in->diags, d, span, "%s", text);
@@ -175,6 +196,7 @@ void parse_also(Parser *p, Diag *d, Span span, const char *text) {
     diag_also(p->in->diags, d, span, NULL);
 }
 
+/* Long names and numbers are cut: the line is shown anyway. */
 const char *parse_found(Parser *p) {
   const Token *t = parse_token(p, 0);
   TokenKind kind = parse_kind(p);
@@ -187,6 +209,7 @@ const char *parse_found(Parser *p) {
   return lex_describe(kind);
 }
 
+/* Our own limit makes the tree's promise, the guard's protects the stack of whoever called. */
 bool parse_enter(Parser *p) {
   if (p->level < AST_MAX_EXPR_DEPTH && guard_enter(arena_guard(p->arena))) {
     p->level++;
@@ -196,12 +219,14 @@ bool parse_enter(Parser *p) {
   return false;
 }
 
+/* Recovery would meet the same nest again, so reading ends. */
 void parse_too_deep(Parser *p, Span span) {
   Diag *d = parse_fail(p, E0037, span, "this is nested too deeply");
   parse_hint(p, d, "give parts of it names of their own with `let` or `fn`");
   p->failed = p->stopped = true;
 }
 
+/* Keeps our count and the guard's together. */
 void parse_leave(Parser *p) {
   p->level--;
   guard_leave(arena_guard(p->arena));
@@ -209,6 +234,7 @@ void parse_leave(Parser *p) {
 
 /* ---- brackets and names ---- */
 
+/* The token behind it is reached with the bracket open already: a line end there means nothing. */
 Bracket parse_open(Parser *p) {
   Bracket b = {parse_at(p, T_LPAREN) ? T_RPAREN : T_RBRACKET, parse_span(p), p->inner};
   p->brackets++;
@@ -217,12 +243,14 @@ Bracket parse_open(Parser *p) {
   return b;
 }
 
+/* Often the bracket stands lines above the place where something was missed. */
 void parse_still_open(Parser *p, Diag *d) {
   if (d && p->brackets > 0)
     parse_also(p, d, p->inner,
                arena_printf(p->arena, "this `%c` is still open", p->t.file->text[p->inner.begin]));
 }
 
+/* The token behind it is reached with the bracket closed: a line end there ends a statement. */
 void parse_close(Parser *p, Bracket b) {
   if (parse_at(p, b.close)) {
     p->brackets--;
@@ -244,10 +272,12 @@ void parse_close(Parser *p, Bracket b) {
     parse_hint(p, d, "`=` gives an argument by name, as in f(x, axis = 1); to compare, write `==`");
 }
 
+/* A comma just before the end is allowed and adds nothing. */
 bool parse_more(Parser *p, Bracket b) {
   return parse_accept(p, T_COMMA) && !parse_at(p, b.close);
 }
 
+/* A reserved word in a name's place is the commonest mistake, so it has words of its own. */
 AstName parse_name(Parser *p, const char *what) {
   AstName name = {"", parse_span(p)};
   if (parse_at(p, T_NAME)) {
@@ -269,6 +299,7 @@ AstName parse_name(Parser *p, const char *what) {
 
 /* ---- the ways in ---- */
 
+/* Everything is cut before anything is parsed: the grammar may look ahead as far as it likes. */
 static Parser start(const ParseInput *in) {
   Parser p = {.in = in, .arena = in->arena, .errors = in->diags->errors};
   p.t = lex_file(in->arena, in->file);
@@ -276,6 +307,7 @@ static Parser start(const ParseInput *in) {
   return p;
 }
 
+/* Lexical faults behind the last token, in a comment at the end, are still to be told. */
 static ParseStatus finish(Parser *p) {
   if (!p->pending && !p->stopped) {
     p->i = p->t.n - 1;
@@ -286,6 +318,7 @@ static ParseStatus finish(Parser *p) {
   return p->in->diags->errors > p->errors ? PARSE_ERROR : PARSE_OK;
 }
 
+/* The body may be incomplete after an error; its span never is. */
 ParseStatus parse_file(const ParseInput *in, AstFile **out) {
   Parser p = start(in);
   AstFile *f = ARENA_NEW(in->arena, AstFile);
@@ -298,6 +331,7 @@ ParseStatus parse_file(const ParseInput *in, AstFile **out) {
   return finish(&p);
 }
 
+/* Line ends around it do not matter, anything else does. */
 ParseStatus parse_expression(const ParseInput *in, AstExpr **out) {
   Parser p = start(in);
   parse_skip_newlines(&p);

@@ -2,12 +2,21 @@
  *
  * In: a tree. Out: a line a statement, two spaces of indentation a block, expressions in prefix
  * form. Equal trees give equal text, whatever their layout in the source was: the tests compare
- * trees by it. Tests: tests/lang/syntax_*.ast, tests/unit/check_parser.c.
+ * trees by it. The forms:
+ *
+ *   (+ a b) (- a) (not a)       operators           (chain 0 <= i < n)     comparisons
+ *   (if c x y)                  x if c else y       (call f a axis=0)      calls
+ *   (index x i (slice a b .))   x[i, a:b]           (width k n .)          k:+n
+ *   (with k BM=64)              k[BM = 64]          (. x T)                x.T
+ *   (tuple a b) (list a b)      (a, b) [a, b]       (lambda (i j) e)       (i, j) -> e
+ *
+ * Tests: tests/lang/syntax_*.ast, tests/unit/check_parser.c.
  */
 #include "parser.h"
 
 #include <string.h>
 
+/* One table for all operators, since `-` the sign and `-` the difference print alike. */
 const char *ast_op_text(AstOp op) {
   static const char *const text[AST_OP_COUNT] = {
       [AST_NO_OP] = "",
@@ -19,6 +28,7 @@ const char *ast_op_text(AstOp op) {
   return text[op];
 }
 
+/* The word that opens its form. */
 const char *ast_expr_name(AstExprKind kind) {
   static const char *const names[EXPR_COUNT] = {
 #define EXPR(kind, name) [EXPR_##kind] = name,
@@ -27,6 +37,7 @@ const char *ast_expr_name(AstExprKind kind) {
   return names[kind];
 }
 
+/* The word that opens its line. */
 const char *ast_stmt_name(AstStmtKind kind) {
   static const char *const names[STMT_COUNT] = {
 #define STMT(kind, name) [STMT_##kind] = name,
@@ -74,6 +85,7 @@ static void print_part(Str *out, const AstExpr *e) {
     str_addc(out, '.');
 }
 
+/* Slices are forms, so that a part that is left out shows as a point. */
 static void print_axis(Str *out, const AstAxis *axis) {
   if (axis->kind == AXIS_NONE) {
     str_add(out, " None");
@@ -100,6 +112,7 @@ static void print_compare(Str *out, const AstExpr *e) {
   str_addc(out, ')');
 }
 
+/* Tuples and lists differ by their word only. */
 static void print_list(Str *out, const AstExpr *e) {
   str_addf(out, "(%s", ast_expr_name(e->kind));
   for (size_t i = 0; i < e->as.list.n; i++)
@@ -107,6 +120,7 @@ static void print_list(Str *out, const AstExpr *e) {
   str_addc(out, ')');
 }
 
+/* The only form that binds names. */
 static void print_lambda(Str *out, const AstExpr *e) {
   str_add(out, "(lambda (");
   for (size_t i = 0; i < e->as.lambda.n; i++)
@@ -144,6 +158,7 @@ static void print_form(Str *out, const char *word, const AstExpr *x, const AstEx
   str_addc(out, ')');
 }
 
+/* `call` and `with` have the same shape. */
 static void print_call(Str *out, const AstExpr *e) {
   str_addf(out, "(%s", ast_expr_name(e->kind));
   print_part(out, e->as.call.fn);
@@ -151,6 +166,7 @@ static void print_call(Str *out, const AstExpr *e) {
   str_addc(out, ')');
 }
 
+/* Base first, then an entry an axis. */
 static void print_index(Str *out, const AstExpr *e) {
   str_add(out, "(index");
   print_part(out, e->as.index.base);
@@ -159,6 +175,7 @@ static void print_index(Str *out, const AstExpr *e) {
   str_addc(out, ')');
 }
 
+/* Depth is bounded by the parser, so plain recursion is safe. */
 void ast_print_expr(const AstExpr *e, Str *out) {
   switch (e->kind) {
   case EXPR_UNARY:
@@ -242,6 +259,7 @@ static void print_decl(Str *out, const AstDecl *d) {
   }
 }
 
+/* Declarations of one statement stay on its line. */
 static void print_decls(Str *out, const AstDecls *d) {
   for (size_t i = 0; i < d->n; i++) {
     str_add(out, i ? ", " : " ");
@@ -251,6 +269,7 @@ static void print_decls(Str *out, const AstDecls *d) {
 
 /* ---- statements ---- */
 
+/* The line end comes before a statement, so that the last has none to take away. */
 static void print_stmt(Str *out, const AstStmt *s, size_t indent);
 
 /* Begins a line of the output; print_stmt has begun the first of a statement. */
@@ -259,11 +278,13 @@ static void line(Str *out, size_t indent) {
   str_pad(out, ' ', 2 * indent);
 }
 
+/* Only indentation shows where a block ends; an empty one shows nothing. */
 static void print_block(Str *out, const AstBlock *b, size_t indent) {
   for (size_t i = 0; i < b->n; i++)
     print_stmt(out, b->v[i], indent);
 }
 
+/* Names need no quotes: they hold no spaces. */
 static void print_names(Str *out, const AstName *v, size_t n) {
   for (size_t i = 0; i < n; i++)
     str_addf(out, " %s", v[i].text);
@@ -278,6 +299,7 @@ static void print_decl_lines(Str *out, const char *word, const AstDecls *d, size
   }
 }
 
+/* Parameters come before the body, at its indentation, each with a word for its kind. */
 static void print_kernel(Str *out, const AstKernel *k, size_t indent) {
   str_addf(out, " %s", k->name.text);
   for (size_t i = 0; i < k->nattributes; i++)
@@ -288,6 +310,7 @@ static void print_kernel(Str *out, const AstKernel *k, size_t indent) {
   print_block(out, &k->body, indent + 1);
 }
 
+/* As a kernel, with one kind of parameter. */
 static void print_fn(Str *out, const AstFn *f, size_t indent) {
   str_addf(out, " %s", f->name.text);
   print_decl_lines(out, "input", &f->params, indent + 1);
@@ -299,6 +322,7 @@ static void print_fn(Str *out, const AstFn *f, size_t indent) {
   print_block(out, &f->body, indent + 1);
 }
 
+/* Targets, then the operator in front of its `=`. */
 static void print_assign(Str *out, const AstStmt *s) {
   for (size_t i = 0; i < s->as.assign.ntargets; i++)
     print_part(out, s->as.assign.targets[i]);
@@ -323,6 +347,7 @@ static void print_branch(Str *out, const AstStmt *s, size_t indent) {
   }
 }
 
+/* A role is a line, its body below it. */
 static void print_roles(Str *out, const AstStmt *s, size_t indent) {
   for (size_t i = 0; i < s->as.roles.n; i++) {
     const AstRole *r = &s->as.roles.v[i];
@@ -333,6 +358,7 @@ static void print_roles(Str *out, const AstStmt *s, size_t indent) {
   }
 }
 
+/* The name is always printed, written or not. */
 static void print_import(Str *out, const AstStmt *s) {
   str_addc(out, ' ');
   if (s->as.import.path)
@@ -342,6 +368,7 @@ static void print_import(Str *out, const AstStmt *s) {
   str_addf(out, " as %s", s->as.import.name.text);
 }
 
+/* What follows the statement's word on its line. */
 static void print_simple(Str *out, const AstStmt *s) {
   switch (s->kind) {
   case STMT_EXPR:
@@ -438,11 +465,13 @@ static void print_stmt(Str *out, const AstStmt *s, size_t indent) {
   print_compound(out, s, indent);
 }
 
+/* For the prompt, which shows one at a time. */
 void ast_print_stmt(const AstStmt *s, Str *out) {
   print_stmt(out, s, 0);
   str_addc(out, '\n');
 }
 
+/* An empty file prints nothing at all. */
 void ast_print(const AstFile *f, Str *out) {
   print_block(out, &f->body, 0);
   if (out->n > 0)

@@ -1,7 +1,20 @@
 /* stmt.c: statements.
  *
  * In: the stream at a statement. Out: its node, which holds ERROR nodes where it could not be read.
- * One table says which word begins which statement and where that may stand.
+ * One table says which word begins which statement and where that may stand:
+ *
+ *   let var      NAME [ ':' type ] { ',' … } '=' expr { ',' expr }
+ *   shared fragment local    NAME [ ':' type ] [ '=' expr ] { ',' … }
+ *   barrier      NAME [ '[' extents ']' ] { ',' … }
+ *   grid         NAME { ',' NAME } '=' expr { ',' expr } { ',' NAME '=' expr }
+ *   layout       NAME '=' ( expr | '(' names ')' '->' expr ) { ',' … }
+ *   for          NAME { ',' NAME } 'in' expr block          while expr block
+ *   if           expr block { 'else' 'if' expr block } [ 'else' block ]
+ *   specialize   '{' { ( 'producer' | 'consumer' ) [ '(' args ')' ] block } '}'
+ *   break, continue, return [ expr { ',' expr } ], assert expr [ ',' expr ]
+ *   otherwise    places ( '=' | '+=' | … ) expr { ',' expr }, or an expression that does something
+ *
+ * kernel, fn, import, test and lua are in item.c.
  * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile, tests/errors.
  */
 #include <string.h>
@@ -18,6 +31,7 @@ static AstExpr *parse_header(Parser *p, const char *what) {
   return e;
 }
 
+/* `break` and `continue` are checked by counting the loops around them. */
 static AstBlock parse_loop_block(Parser *p, const char *what) {
   p->loops++;
   AstBlock b = parse_block(p, what);
@@ -27,6 +41,7 @@ static AstBlock parse_loop_block(Parser *p, const char *what) {
 
 /* ---- names and declarations ---- */
 
+/* let and var differ in what may be done with the name, not in how they are written. */
 static void parse_let(Parser *p, AstStmt *s) {
   const char *word = s->kind == STMT_LET ? "let" : "var";
   VEC(AstDecl) v = {0};
@@ -57,6 +72,7 @@ static void parse_tiles(Parser *p, AstStmt *s) {
   s->as.decls = s->kind == STMT_BARRIER ? parse_barriers(p) : parse_loose_decls(p, DECL_TILE);
 }
 
+/* Several names unpack what the loop or grid gives. */
 static void parse_names(Parser *p, AstName **names, size_t *n, const char *what) {
   VEC(AstName) v = {0};
   do {
@@ -107,6 +123,7 @@ static void parse_layout(Parser *p, AstStmt *s) {
 
 /* ---- control ---- */
 
+/* What kind of loop it is, is said by the call behind `in`; sema knows those. */
 static void parse_for(Parser *p, AstStmt *s) {
   parse_advance(p);
   if (parse_at(p, T_LPAREN))
@@ -121,6 +138,7 @@ static void parse_for(Parser *p, AstStmt *s) {
   s->as.loop.body = parse_loop_block(p, "the block of `for`");
 }
 
+/* The condition is an expression like any other. */
 static void parse_while(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.loop_while.cond = parse_header(p, "`while`");
@@ -136,6 +154,7 @@ static AstArm parse_arm(Parser *p) {
   return arm;
 }
 
+/* A chain of arms, not nested statements, so that its length costs no depth. */
 static void parse_if(Parser *p, AstStmt *s) {
   VEC(AstArm) arms = {0};
   AstArm arm = parse_arm(p);
@@ -164,6 +183,7 @@ static void parse_jump(Parser *p, AstStmt *s) {
                "it belongs into a `for` or `while` of the same body");
 }
 
+/* In a file or kernel a value is wrong, but what it says can still be read. */
 static void parse_return(Parser *p, AstStmt *s) {
   Span span = parse_span(p);
   parse_advance(p);
@@ -178,6 +198,7 @@ static void parse_return(Parser *p, AstStmt *s) {
                "copy the value into an output listed after `->`; `return` alone ends the block");
 }
 
+/* The message is evaluated only if the condition fails, so it may be any expression. */
 static void parse_assert(Parser *p, AstStmt *s) {
   parse_advance(p);
   s->as.assertion.cond = parse_header(p, "`assert`");
@@ -185,6 +206,7 @@ static void parse_assert(Parser *p, AstStmt *s) {
     s->as.assertion.message = parse_expr(p);
 }
 
+/* A role is a body of its own: loops around `specialize` cannot be left from inside. */
 static AstRole parse_role(Parser *p) {
   AstRole role = {.span = parse_span(p), .producer = parse_at_word(p, "producer")};
   if (!role.producer && !parse_at_word(p, "consumer")) {
@@ -203,6 +225,7 @@ static AstRole parse_role(Parser *p) {
   return role;
 }
 
+/* Roles need no separator: each ends with its brace. */
 static void parse_roles(Parser *p, AstStmt *s) {
   VEC(AstRole) roles = {0};
   parse_advance(p);
@@ -255,6 +278,7 @@ static void check_target(Parser *p, const AstExpr *e) {
     parse_hint(p, d, "the left side is a name, an element x[i] or a slice x[a:b]");
 }
 
+/* The targets were read as an expression, because only now is it known that they are targets. */
 static void parse_assign(Parser *p, AstStmt *s, AstExpr *left) {
   s->kind = STMT_ASSIGN;
   s->as.assign.op = assign_ops[parse_kind(p)].op;
@@ -303,6 +327,7 @@ static void parse_simple(Parser *p, AstStmt *s) {
 
 /* ---- statements ---- */
 
+/* An `else` that an `if` did not take; its block is skipped with it. */
 static void parse_stray_else(Parser *p, AstStmt *s) {
   s->kind = STMT_ERROR;
   parse_hint_statement_end(p);
@@ -313,8 +338,10 @@ static const struct StatementRow {
   uint8_t kind;
   bool in_kernels, outside; /* where it may stand */
 } statement_rows[T_COUNT] = {
+    /* names */
     [T_LET] = {parse_let, STMT_LET, true, true},
     [T_VAR] = {parse_let, STMT_VAR, true, true},
+    /* what describes a block and its memory: in kernels only */
     [T_SHARED] = {parse_tiles, STMT_SHARED, true, false},
     [T_FRAGMENT] = {parse_tiles, STMT_FRAGMENT, true, false},
     [T_LOCAL] = {parse_tiles, STMT_LOCAL, true, false},
@@ -322,6 +349,7 @@ static const struct StatementRow {
     [T_GRID] = {parse_grid, STMT_GRID, true, false},
     [T_LAYOUT] = {parse_layout, STMT_LAYOUT, true, false},
     [T_SPECIALIZE] = {parse_roles, STMT_ROLES, true, false},
+    /* control: everywhere */
     [T_FOR] = {parse_for, STMT_FOR, true, true},
     [T_WHILE] = {parse_while, STMT_WHILE, true, true},
     [T_IF] = {parse_if, STMT_IF, true, true},
@@ -330,6 +358,7 @@ static const struct StatementRow {
     [T_CONTINUE] = {parse_jump, STMT_CONTINUE, true, true},
     [T_RETURN] = {parse_return, STMT_RETURN, true, true},
     [T_ASSERT] = {parse_assert, STMT_ASSERT, true, true},
+    /* what belongs to the host */
     [T_KERNEL] = {parse_kernel, STMT_KERNEL, false, true},
     [T_AT] = {parse_attributed, STMT_KERNEL, false, true},
     [T_FN] = {parse_fn, STMT_FN, false, true},
@@ -395,6 +424,7 @@ static const char *parse_doc(Parser *p) {
   return str_text(&doc);
 }
 
+/* The doc comes first: reading the statement moves on past it. */
 AstStmt *parse_statement(Parser *p) {
   AstStmt *s = ARENA_NEW(p->arena, AstStmt);
   s->span = parse_span(p);
