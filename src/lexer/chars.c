@@ -2,7 +2,7 @@
  *
  * In: bytes and a length. Out: see chars.h. Nothing is read past the length given.
  * None of this asks the locale: a program means the same everywhere.
- * Tests: tests/unit/check_parser.c.
+ * Tests: tests/unit/check_lexer.c.
  */
 #include "chars.h"
 

@@ -1,6 +1,6 @@
 /* chars.h: characters and small texts, whatever the locale; private to src/lexer.
  *
- * Pure functions over bytes, bounded by the length given. Tests: tests/unit/check_parser.c.
+ * Pure functions over bytes, bounded by the length given. Tests: tests/unit/check_lexer.c.
  */
 #ifndef TILESH_LEXER_CHARS_H
 #define TILESH_LEXER_CHARS_H

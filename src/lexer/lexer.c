@@ -10,7 +10,7 @@
  * stands around it is still understood. Comments are kept for the formatter and the doc texts. The
  * text of a `lua` block is one token, found by Lua's own rules for strings and comments.
  *
- * Tests: tests/unit/check_parser.c, tests/fuzz/fuzz_parser.c.
+ * Tests: tests/unit/check_lexer.c, tests/fuzz/fuzz_parser.c.
  */
 #include "lexer.h"
 

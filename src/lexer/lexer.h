@@ -3,7 +3,7 @@
  * In: a SrcFile, any bytes at all. Out: the tokens, the comments beside them, and the lexical
  * faults found, each tied to a token so that the parser can report them in the order of the text.
  * Always holds: the last token is T_EOF; tokens do not overlap and ascend; nothing is ever read
- * outside the text; the work is linear in its length. Tests: tests/unit/check_parser.c,
+ * outside the text; the work is linear in its length. Tests: tests/unit/check_lexer.c,
  * tests/errors, tests/fuzz/fuzz_parser.c.
  */
 #ifndef TILESH_LEXER_LEXER_H

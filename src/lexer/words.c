@@ -3,7 +3,7 @@
  * In: tokens made by lexer.c. Out: names and values; diagnostics E0001 to E0014.
  * Values are read only when the parser asks, so a text that is only cut (for colours, for
  * completion) costs no more. Every fault has its own words: what is wrong, and in a hint how it is
- * written here. Tests: tests/unit/check_parser.c, tests/errors.
+ * written here. Tests: tests/unit/check_lexer.c, tests/errors.
  */
 #include "lexer.h"
 
