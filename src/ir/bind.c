@@ -20,6 +20,7 @@ typedef struct Bind {
   bool ok;
 } Bind;
 
+/* Everything unbound: values of their types, tensors without data. */
 IrBinding *ir_binding_new(Arena *a, const IrKernel *k) {
   IrBinding *b = ARENA_NEW(a, IrBinding);
   b->value = ARENA_ARRAY(a, Scalar, k->vars.n);
@@ -39,6 +40,7 @@ typedef struct HostEval {
   int budget;        /* operations: a hostile expression with shared parts is cut off */
 } HostEval;
 
+/* One result; the strips of ops do the arithmetic, as on every other level. */
 static bool host_eval(HostEval *h, const IrExpr *e, Scalar *out) {
   if (e->op == OP_CONST) {
     *out = e->as.value;
@@ -64,6 +66,7 @@ bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out) {
   return host_eval(&h, e, out);
 }
 
+/* The value of an integer expression whose variables are all bound so far. */
 static bool known_value(const Bind *x, const IrExpr *e, int64_t *out) {
   HostEval h = {x->b, x->known, HOST_BUDGET};
   Scalar s;
@@ -84,6 +87,7 @@ typedef struct Linear {
 
 static bool linear(const Bind *x, const IrExpr *e, Linear *out, int depth);
 
+/* a + b or a - b, where at most one unknown occurs in both together. */
 static bool linear_sum(Linear a, Linear b, bool minus, Linear *out) {
   if (a.x && b.x && a.x != b.x)
     return false;
@@ -95,6 +99,7 @@ static bool linear_sum(Linear a, Linear b, bool minus, Linear *out) {
          !__builtin_add_overflow(a.offset, b.offset, &out->offset);
 }
 
+/* a * b, where at most one of them has the unknown: to the first power only. */
 static bool linear_product(Linear a, Linear b, Linear *out) {
   if (a.x && b.x)
     return false;
@@ -108,6 +113,7 @@ static bool linear_product(Linear a, Linear b, Linear *out) {
          !__builtin_mul_overflow(a.offset, b.offset, &out->offset);
 }
 
+/* Casts between integers keep the form: extents are far below the ends of their types. */
 static bool linear_op(const Bind *x, const IrExpr *e, Linear *out, int depth) {
   Linear a, b, zero = {0};
   if (!linear(x, e->arg[0], &a, depth))
@@ -141,6 +147,7 @@ static bool linear(const Bind *x, const IrExpr *e, Linear *out, int depth) {
 
 /* ---------------------------------------------------------------- messages */
 
+/* An expression as the reader of a message knows it. */
 static const char *expr_text(const Bind *x, const IrExpr *e) {
   Str s = str_new(x->sink->arena);
   ir_print_expr(x->k, e, &s);
@@ -177,6 +184,7 @@ static void mismatch(Bind *x, const IrBuffer *buf, int axis, int64_t has) {
 
 /* ---------------------------------------------------------------- extents */
 
+/* From here on the name has a value, and messages know who gave it. */
 static void set_extent(Bind *x, const IrVar *v, const IrBuffer *buf, int axis, int64_t value) {
   x->b->value[v->id] = (Scalar){.type = v->type, .as.i = value};
   x->known[v->id] = true;
@@ -201,6 +209,7 @@ static bool solve(Bind *x, const IrBuffer *buf, int axis) {
   return true;
 }
 
+/* Whether the caller brings the tensor, so that its shape binds names. */
 static bool is_given(const IrParam *p) {
   return p->buf && (p->buf->role == IRR_IN || p->buf->role == IRR_INOUT);
 }
@@ -221,6 +230,7 @@ static void solve_extents(Bind *x) {
   }
 }
 
+/* Once all names are bound, every axis must have the value that its expression gives. */
 static void check_extents(Bind *x, const IrBuffer *buf) {
   const IrTensorArg *t = &x->b->tensor[buf->id];
   for (int axis = 0; axis < buf->rank; axis++) {
@@ -234,6 +244,7 @@ static void check_extents(Bind *x, const IrBuffer *buf) {
   }
 }
 
+/* Rank and dtype come first: no extent is looked at before they agree. */
 static bool check_shape(Bind *x, const IrBuffer *buf) {
   const IrTensorArg *t = &x->b->tensor[buf->id];
   Arena *a = x->sink->arena;
@@ -263,6 +274,7 @@ static int64_t shape_count(const int64_t *extent, int rank, size_t size) {
   return __builtin_mul_overflow(n, (int64_t)size, &bytes) ? -1 : n;
 }
 
+/* An output that the caller brings (`out = c`) must have the shape; another gets it here. */
 static void output_shape(Bind *x, const IrBuffer *buf) {
   IrTensorArg *t = &x->b->tensor[buf->id];
   bool given = t->data != NULL;
@@ -323,6 +335,7 @@ static void bind_strides(Bind *x, const IrBuffer *buf) {
 
 /* ---------------------------------------------------------------- pre and grid */
 
+/* In order, since a later one may use an earlier one. */
 static bool bind_pre(Bind *x) {
   for (size_t i = 0; i < x->k->pre.n; i++) {
     const IrStmt *s = x->k->pre.v[i];
@@ -339,6 +352,7 @@ static bool bind_pre(Bind *x) {
   return true;
 }
 
+/* An axis of zero is right: such a grid runs nothing. */
 static void bind_grid(Bind *x) {
   const IrKernel *k = x->k;
   for (int i = 0; i < 3; i++)
@@ -360,6 +374,7 @@ static void bind_grid(Bind *x) {
 
 /* ---------------------------------------------------------------- all of it */
 
+/* What needs no shape: scalar parameters (converted to their types) and the target. */
 static void know_scalars(Bind *x, int64_t sms) {
   for (size_t i = 0; i < x->k->vars.n; i++) {
     const IrVar *v = x->k->vars.v[i];

@@ -12,6 +12,7 @@ typedef struct Clone {
   const IrKernel *from;
 } Clone;
 
+/* Ids are kept, so the new object is found by the id of the old one. */
 static IrExpr *new_expr(const Clone *c, const IrExpr *e) {
   return e ? c->to->table->all.v[e->id] : NULL;
 }
@@ -24,6 +25,7 @@ static IrBuffer *new_buffer(const Clone *c, const IrBuffer *b) {
 
 /* ---------------------------------------------------------------- tables */
 
+/* Buffers do not exist yet; clone_buffers sets the variables' owners. */
 static void clone_vars(Clone *c) {
   for (size_t i = 0; i < c->from->vars.n; i++) {
     IrVar *v = arena_copy(c->to->arena, c->from->vars.v[i], sizeof(IrVar));
@@ -45,6 +47,7 @@ static void clone_exprs(Clone *c) {
   c->to->table->sms = new_var(c, t->sms);
 }
 
+/* A layout by a map has variables and an expression of its own. */
 static void clone_layout(const Clone *c, IrBuffer *b) {
   if (!b->layout)
     return;
@@ -105,6 +108,7 @@ static void renew_buffer(IrBuffer **b, unsigned how, void *ctx) {
   *b = new_buffer(ctx, *b);
 }
 
+/* Texts of reports live in the arena of the kernel that was read, so they move too. */
 static void clone_parts(const Clone *c, IrReport *r) {
   Arena *a = c->to->arena;
   r->part = arena_copy(a, r->part, (size_t)r->nparts * sizeof *r->part);
@@ -143,6 +147,7 @@ static void clone_owned(const Clone *c, IrStmt *s) {
 
 static void clone_block(Clone *c, IrBlock *out, const IrBlock *from);
 
+/* The copy is shallow first; then what it owns is copied, what it refers to is renewed. */
 static IrStmt *clone_stmt(Clone *c, const IrStmt *from) {
   IrVisitor renew = {renew_expr, renew_var, renew_buffer, c};
   IrStmt *s = arena_copy(c->to->arena, from, sizeof *from);
@@ -175,6 +180,7 @@ static void clone_params(Clone *c) {
   }
 }
 
+/* Everything that is a number or a flag; variables and expressions through the tables. */
 static void clone_head(Clone *c) {
   IrKernel *to = c->to;
   const IrKernel *k = c->from;

@@ -13,6 +13,7 @@
 
 /* ---------------------------------------------------------------- facts */
 
+/* Of the operation itself; operands are joined by the caller. */
 static IrUniform own_uniform(const IrExpr *e) {
   switch (e->op) {
   case OP_TID:
@@ -95,6 +96,7 @@ typedef struct Key {
   const IrExpr *arg[4];
 } Key;
 
+/* Operands enter by id, not by address: tables fill alike in every run. */
 static uint64_t hash_node(const IrExpr *e) {
   Key key;
   memset(&key, 0, sizeof key);
@@ -124,12 +126,14 @@ static bool same_node(const IrExpr *a, const IrExpr *b) {
   return true;
 }
 
+/* The slot that holds an equal node, or the free one where it would go. */
 static uint32_t *slot_of(const struct IrTable *t, const IrExpr *e) {
   for (size_t i = hash_node(e) & (t->nslots - 1);; i = (i + 1) & (t->nslots - 1))
     if (t->slots[i] == 0 || same_node(t->all.v[t->slots[i] - 1], e))
       return &t->slots[i];
 }
 
+/* Twice as large; nodes are entered again by their hashes. */
 static void table_grow(IrKernel *k) {
   struct IrTable *t = k->table;
   t->nslots = t->nslots ? t->nslots * 2 : 64;
@@ -153,6 +157,7 @@ IrExpr *ir_intern(IrKernel *k, const IrExpr *like) {
   return e;
 }
 
+/* An existing node that equals `like`, or NULL; nothing is made. */
 static IrExpr *find_node(const IrKernel *k, const IrExpr *like) {
   const struct IrTable *t = k->table;
   uint32_t at = t->nslots ? *slot_of(t, like) : 0;
@@ -201,6 +206,7 @@ bool ir_is_const(const IrExpr *e, int64_t *value) {
   return true;
 }
 
+/* Constants are compared by value, so one test serves every integer type. */
 static bool is_int_const(const IrExpr *e, int64_t want) {
   int64_t c;
   return ir_is_const(e, &c) && c == want;
@@ -210,6 +216,7 @@ static bool is_bool_const(const IrExpr *e, bool want) {
   return e->op == OP_CONST && e->type == DT_BOOL && (e->as.value.as.u != 0) == want;
 }
 
+/* By bits: 0.0 and -0.0 are different constants. */
 static bool is_float_const(const IrExpr *e, double want) {
   if (e->op != OP_CONST || !dtype_is_float(e->type))
     return false;
@@ -224,6 +231,7 @@ static bool foldable(OpCode op, int nargs) {
   return nargs > 0 && op != OP_DESC && op_info(op)->accuracy != ACC_APPROX;
 }
 
+/* NULL where an operand is no constant, or where evaluating faults (1 // 0 stays). */
 static IrExpr *fold(IrKernel *k, const IrExpr *e) {
   if (!foldable(e->op, e->nargs))
     return NULL;
@@ -277,6 +285,7 @@ static IrExpr *add_const(IrKernel *k, IrExpr *x, int64_t c) {
   return is_int_const(e.arg[1], 0) ? x : ir_intern(k, &e);
 }
 
+/* -c without overflow: INT64_MIN stays itself, as arithmetic that wraps wants it. */
 static int64_t wrap_neg(int64_t c) {
   return (int64_t)(0 - (uint64_t)c);
 }
@@ -289,6 +298,7 @@ static int64_t added(const IrExpr *e) {
   return e->op == OP_SUB ? wrap_neg(c) : c;
 }
 
+/* Sums of constants gather at the end: (x + 3) - 1 is x + 2, mod 2^n as they wrap. */
 static IrExpr *simplify_sum(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   int64_t c;
@@ -303,6 +313,7 @@ static IrExpr *simplify_sum(IrKernel *k, const IrExpr *e) {
   return add_const(k, inner ? x->arg[0] : x, scalar_convert(sum, e->type).as.i);
 }
 
+/* (x * 2) * 4 is x * 8; both wrap to the same bits. */
 static IrExpr *simplify_product(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   if (is_int_const(y, 1))
@@ -314,6 +325,7 @@ static IrExpr *simplify_product(IrKernel *k, const IrExpr *e) {
   return NULL;
 }
 
+/* x & x, x | 0, x ^ x and their kin, for bools too. */
 static IrExpr *simplify_bits(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   bool is_bool = e->type == DT_BOOL;
@@ -331,6 +343,7 @@ static IrExpr *simplify_bits(IrKernel *k, const IrExpr *e) {
   }
 }
 
+/* Division by one, shift by nothing. x // x is not 1 where x is 0. */
 static IrExpr *simplify_integer(IrKernel *k, const IrExpr *e) {
   switch (e->op) {
   case OP_ADD:
@@ -364,12 +377,14 @@ static IrExpr *simplify_float(const IrExpr *e) {
   }
 }
 
+/* A float may be NaN, which does not equal itself. */
 static IrExpr *simplify_compare(IrKernel *k, const IrExpr *e) {
   if (e->arg[0] != e->arg[1] || e->arg[0]->may_fault || dtype_is_float(e->arg[0]->type))
     return NULL;
   return ir_bool(k, e->op == OP_EQ || e->op == OP_LE || e->op == OP_GE);
 }
 
+/* Both sides are evaluated, so a side that may fault is not dropped. */
 static IrExpr *simplify_select(const IrExpr *e) {
   IrExpr *c = e->arg[0], *x = e->arg[1], *y = e->arg[2];
   if (x == y && !c->may_fault)
@@ -400,6 +415,7 @@ static IrExpr *simplify_cast(IrKernel *k, const IrExpr *e) {
   return drop ? ir_cast(k, x->arg[0], to) : NULL;
 }
 
+/* Double negation, and casts that do nothing. */
 static IrExpr *simplify_unary(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0];
   if (e->op == OP_CAST)
@@ -420,6 +436,7 @@ static IrExpr *simplify_binary(IrKernel *k, const IrExpr *e) {
   return dtype_is_int(e->type) ? simplify_integer(k, e) : simplify_float(e);
 }
 
+/* NULL where nothing applies. The result is in simplest form: it is not looked at again. */
 static IrExpr *simplify(IrKernel *k, const IrExpr *e) {
   if (e->op == OP_SELECT)
     return simplify_select(e);
@@ -428,6 +445,7 @@ static IrExpr *simplify(IrKernel *k, const IrExpr *e) {
 
 /* ---------------------------------------------------------------- operations */
 
+/* The row decides; casts and leaves have the type that the caller gives. */
 static DType result_type(OpCode op, DType given, IrExpr *const *args, int nargs) {
   OpRule rule = op_info(op)->rule;
   if (rule == RULE_CAST || rule == RULE_BITCAST || rule == RULE_LEAF)
@@ -477,6 +495,7 @@ typedef struct Replace {
   Map *done; /* node to its replacement: shared nodes are rebuilt once */
 } Replace;
 
+/* Depth first; shared nodes are rebuilt once, through `done`. */
 static IrExpr *replace(Replace *r, IrExpr *e) {
   if (e->op == OP_VAR)
     return e->as.var->id < r->n && r->to[e->as.var->id] ? r->to[e->as.var->id] : e;

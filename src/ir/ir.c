@@ -76,6 +76,7 @@ IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int 
   return c;
 }
 
+/* Sites are few, so a search does; equal texts share a number. */
 int ir_site(IrKernel *k, const char *text) {
   const char *site = intern(k, text);
   for (size_t i = 0; i < k->sites.n; i++)
@@ -126,6 +127,7 @@ int64_t ir_buffer_count(const IrBuffer *b) {
   return n;
 }
 
+/* Of a global tensor the other side of the operation gives the extents. */
 IrRegion ir_whole(IrKernel *k, IrBuffer *buf) {
   IrRegion r = {.buf = buf};
   for (int i = 0; i < buf->rank; i++) {
@@ -173,10 +175,12 @@ typedef struct Apart {
   Map *taken; /* name to the number of the last suffix tried, as a pointer to int */
 } Apart;
 
+/* Suffixes of a name go on from the last one tried, so many equal names cost no search. */
 static void reserve(Apart *x, const char *name) {
   map_set(x->taken, name, ARENA_NEW(x->arena, int));
 }
 
+/* The name itself if it is free, else the first of name_1, name_2, … that is. */
 static const char *give(Apart *x, const char *name) {
   int *last = map_get(x->taken, name);
   if (!last) {
@@ -235,6 +239,7 @@ IrNames ir_names_apart(Arena *a, const IrKernel *k) {
   for (size_t i = 0; i < (list).n; i++)                                                            \
     (list).v[i]->name = intern(k, (from)[i]);
 
+/* A stride's name follows its buffer's. */
 void ir_name_apart(IrKernel *k) {
   IrNames n = ir_names_apart(k->arena, k);
   RENAME_ALL(k->vars, n.var)

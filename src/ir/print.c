@@ -12,6 +12,7 @@
 
 /* ---------------------------------------------------------------- constants */
 
+/* The shortest text that reads back as this value, also where reading rounds twice. */
 static void print_float(Str *out, DType t, double x) {
   size_t start = out->n;
   if (t == DT_F64) {
@@ -43,6 +44,7 @@ DType ir_put_default(const IrExpr *e) {
   return dtype_is_float(e->type) ? DT_F32 : e->type == DT_BOOL ? DT_BOOL : DT_I64;
 }
 
+/* A bool's text is its type; other constants need a suffix unless the place says it. */
 static void print_const(Printer *p, const IrExpr *e, DType want) {
   print_scalar(p->out, e->as.value);
   if (want == DT_NONE)
@@ -86,6 +88,7 @@ static DType operand_type(const IrExpr *e, DType want) {
   return compare || want == DT_NONE ? ir_put_default(e->arg[e->op == OP_SELECT ? 1 : 0]) : want;
 }
 
+/* What the reader hands to operand i; it must mirror arg_type of read_expr.c. */
 static DType arg_want(const IrExpr *e, int i, DType want) {
   switch (op_info(e->op)->rule) {
   case RULE_SAME:
@@ -135,6 +138,7 @@ const Infix *ir_infix_spelled(const char *text, size_t n) {
 
 static void print_at(Printer *p, const IrExpr *e, DType want, int level);
 
+/* Parentheses only where the operand binds less tightly; comparisons do not chain. */
 static void print_infix(Printer *p, const IrExpr *e, DType want, int level) {
   const Infix *x = ir_infix_of(e->op);
   bool paren = x->level < level;
@@ -145,6 +149,7 @@ static void print_infix(Printer *p, const IrExpr *e, DType want, int level) {
   str_add(p->out, paren ? ")" : "");
 }
 
+/* Everything without an operator of its own, by its name in the table. */
 static void print_call(Printer *p, const IrExpr *e, DType want) {
   if (e->op == OP_CAST)
     str_addf(p->out, "%s(", dtype_name(e->type));
@@ -159,6 +164,7 @@ static void print_call(Printer *p, const IrExpr *e, DType want) {
   str_addc(p->out, ')');
 }
 
+/* `level`: how tightly the text around it binds; 0 where nothing does. */
 static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
   if (e->op == OP_CONST) {
     print_const(p, e, want);
@@ -182,6 +188,7 @@ void ir_put_expr(Printer *p, const IrExpr *e, DType want) {
   print_at(p, e, want, 0);
 }
 
+/* Alone, for messages: as in a place that expects no type. */
 void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out) {
   Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_at(&p, e, DT_NONE, 0);
@@ -189,6 +196,7 @@ void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out) {
 
 /* ---------------------------------------------------------------- the signature */
 
+/* Mirrors ir_read_index_type. */
 DType ir_put_index_type(const Printer *p) {
   return p->k->level == IR_THREAD ? DT_I32 : DT_I64;
 }
@@ -240,6 +248,7 @@ static void print_param(Printer *p, const IrParam *x) {
   }
 }
 
+/* Nothing at all where the kernel has no parameter of that sort. */
 static void print_params(Printer *p, const char *open, bool (*take)(const IrParam *x)) {
   const IrKernel *k = p->k;
   const char *before = open;
@@ -278,6 +287,7 @@ static void print_signature(Printer *p) {
 
 /* ---------------------------------------------------------------- the head of the body */
 
+/* The innermost stride is implied and so not written. */
 static void print_tmap(Printer *p, const IrTmap *t) {
   str_addf(p->out, "  tmap %s = %s dim [", p->names.tmap[t->id], p->names.buffer[t->buf->id]);
   ir_put_exprs(p, t->dim, t->rank, DT_I64);
@@ -323,6 +333,7 @@ static void print_launch(Printer *p) {
   str_add(out, k->resident ? "  resident\n" : "");
 }
 
+/* Scratch may use what `pre` computes, and the reader waits for it: `pre` stands first. */
 static void print_head(Printer *p) {
   const IrKernel *k = p->k;
   str_add(p->out, k->exact ? "  @exact\n" : "");

@@ -17,6 +17,7 @@ static const char *buf_name(const Printer *p, const IrBuffer *b) {
   return p->names.buffer[b->id];
 }
 
+/* A variable where it is defined says its type; elsewhere its name does. */
 static void print_def(Printer *p, const IrVar *v) {
   str_addf(p->out, "%s: %s", var_name(p, v), dtype_name(v->type));
 }
@@ -27,10 +28,12 @@ static void print_access(Printer *p, const IrAccess *a) {
   str_addc(p->out, ']');
 }
 
+/* At thread level checks are statements, so no access has one. */
 static void print_unchecked(Printer *p, const IrAccess *a) {
   str_add(p->out, a->check || p->k->level == IR_THREAD ? "" : " unchecked");
 }
 
+/* origin, origin:+extent, origin:+extent:step, perhaps a stop. */
 static void print_axis(Printer *p, const IrAxis *x) {
   ir_put_expr(p, x->origin, ir_put_index_type(p));
   if (!x->keep)
@@ -53,6 +56,7 @@ static bool plain_whole(const IrRegion *r) {
   return ir_region_is_whole(&copy);
 }
 
+/* A whole buffer by its name alone. */
 static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, buf_name(p, r->buf));
   if (!plain_whole(r)) {
@@ -66,6 +70,7 @@ static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, r->trans ? ".T" : "");
 }
 
+/* Other bytes than controls go through as they are: texts are UTF-8. */
 void ir_put_string(Printer *p, const char *s) {
   str_addc(p->out, '"');
   for (; *s; s++) {
@@ -95,6 +100,7 @@ static void print_braced(Printer *p, const IrBlock *b, int level) {
   str_addc(p->out, '}');
 }
 
+/* A SET repeats no type. */
 static void print_let(Printer *p, const IrStmt *s) {
   static const char *const uniform[] = {"block", "group", "warp", "lane"};
   const IrVar *v = s->as.let.var;
@@ -110,6 +116,7 @@ static void print_let(Printer *p, const IrStmt *s) {
   ir_put_expr(p, s->as.let.value, v->type);
 }
 
+/* Bounds have the index' type, so their constants need no suffix. */
 static void print_loop(Printer *p, const IrFor *f, int level) {
   static const char *const kinds[] = {"", "unroll", "vectorized", "pipelined", "persistent"};
   IrExpr *bounds[] = {f->lo, f->hi, f->step};
@@ -125,6 +132,7 @@ static void print_loop(Printer *p, const IrFor *f, int level) {
   print_braced(p, &f->body, level);
 }
 
+/* What the condition needs is computed in a block of its own, before each test. */
 static void print_while(Printer *p, const IrWhile *w, int level) {
   str_add(p->out, "while ");
   print_braced(p, &w->cond_block, level);
@@ -145,6 +153,7 @@ static void print_if(Printer *p, const IrIf *s, int level) {
   }
 }
 
+/* The common head of map, parallel and tile_loop. */
 static void print_axes(Printer *p, IrVar *const *index, IrExpr *const *extent, int n) {
   for (int i = 0; i < n; i++) {
     str_addf(p->out, "%s%s", i ? ", " : "", var_name(p, index[i]));
@@ -188,6 +197,7 @@ static void print_roles(Printer *p, const IrRoles *r, int level) {
 
 /* ---------------------------------------------------------------- memory and reports */
 
+/* As language.md writes it. */
 static void print_layout(Printer *p, const IrLayout *l) {
   str_add(p->out, " layout ");
   if (l->kind == IRL_ROWS) {
@@ -202,6 +212,7 @@ static void print_layout(Printer *p, const IrLayout *l) {
   }
 }
 
+/* An ALLOC is the declaration; what initialises the tile is a statement after it. */
 static void print_alloc(Printer *p, const IrBuffer *b) {
   static const char *const spaces[] = {"global", "shared", "fragment", "local", "reg"};
   str_addf(p->out, "%s %s: ", spaces[b->space], buf_name(p, b));
@@ -231,6 +242,7 @@ static void print_store(Printer *p, const IrStmt *s) {
   print_unchecked(p, &s->as.access.at);
 }
 
+/* Element or region; the name says which operation. */
 static void print_atomic(Printer *p, const IrAtomic *a) {
   const char *name = op_info(a->op)->name;
   str_add(p->out, "atomic ");
@@ -258,6 +270,7 @@ static void print_atomic(Printer *p, const IrAtomic *a) {
   print_unchecked(p, &a->at);
 }
 
+/* Parts that are texts, values and regions, in the order in which they are shown. */
 static void print_report(Printer *p, const IrReport *r) {
   str_add(p->out, r->kind == IRP_PRINT ? "print" : "assert ");
   if (r->kind == IRP_ASSERT)
@@ -294,6 +307,7 @@ static void print_copy(Printer *p, const IrCopy *c) {
   }
 }
 
+/* To a scalar, which it defines, or to a region. */
 static void print_reduce(Printer *p, const IrReduce *r) {
   str_add(p->out, "reduce ");
   if (r->scalar)
@@ -395,6 +409,7 @@ static void print_op(Printer *p, const IrOp *o) {
 
 /* ---------------------------------------------------------------- dispatch */
 
+/* Kinds of the scheduled level, and the three bare words. */
 static void print_scheduled(Printer *p, const IrStmt *s, int level) {
   switch (s->kind) {
   case IRK_TILE_LOOP:
@@ -470,6 +485,7 @@ static void print_tile(Printer *p, const IrStmt *s, int level) {
   }
 }
 
+/* One switch for each group of kinds, so that each stays a page. */
 static void print_stmt(Printer *p, const IrStmt *s, int level) {
   switch (s->kind) {
   case IRK_LET:

@@ -9,11 +9,13 @@
 
 /* ---------------------------------------------------------------- scopes */
 
+/* The innermost one, in one look-up: hidden entries are chained. */
 Entry *ir_read_scope_find(Reader *r, const char *name) {
   uintptr_t at = (uintptr_t)map_getn(r->known, &name, sizeof name);
   return at ? &r->entries.v[at - 1] : NULL;
 }
 
+/* A second definition in one block is an error; it still takes the name. */
 void ir_read_scope_add(Reader *r, Entry e, Span at) {
   e.hidden = (uintptr_t)map_getn(r->known, &e.name, sizeof e.name);
   e.block = r->block;
@@ -29,6 +31,7 @@ size_t ir_read_scope_open(Reader *r) {
   return mark;
 }
 
+/* Gives back what the block's entries hid, newest first. */
 void ir_read_scope_close(Reader *r, size_t mark) {
   while (r->entries.n > r->block) {
     const Entry *e = &r->entries.v[--r->entries.n];
@@ -43,6 +46,7 @@ IrVar *ir_read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType 
   return v;
 }
 
+/* Marks the statement broken: nothing after a missing buffer can be understood. */
 IrBuffer *ir_read_scope_buffer(Reader *r) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a tensor's or tile's name");
@@ -72,6 +76,7 @@ typedef struct Param {
 } Param;
 typedef VEC(Param) Params;
 
+/* Bare: every axis. */
 static void read_strided(Reader *r, Param *p) {
   if (!ir_tok_accept_word(r, "strided"))
     return;
@@ -89,6 +94,7 @@ static void read_strided(Reader *r, Param *p) {
   ir_tok_expect(r, ")");
 }
 
+/* Extents stay untyped until all scalars are known, whatever their order. */
 static bool read_param(Reader *r, Param *p) {
   p->span = r->tok.span;
   if (!(p->name = ir_tok_name(r, "a parameter's name")) || !ir_tok_expect(r, ":"))
@@ -127,12 +133,14 @@ static bool read_params(Reader *r, IrRole role, Params *out) {
   return ir_tok_expect(r, ")");
 }
 
+/* A parameter's variable has a value before anything else. */
 static void declare_scalar(Reader *r, const Param *p) {
   IrVar *v = ir_read_scope_new_var(r, IRV_PARAM, p->name, p->dtype, p->span);
   IrParam param = {.var = v};
   VEC_PUSH(r->k->arena, &r->k->params, param);
 }
 
+/* Unknown names in an extent become symbolic extents; scratch can bind none. */
 static void declare_tensor(Reader *r, Param *p, size_t at) {
   IrExpr *extent[IR_MAX_RANK];
   for (int i = 0; i < p->rank; i++)
@@ -174,6 +182,7 @@ static void declare_scratch(Reader *r, Params *params) {
 
 /* ---------------------------------------------------------------- the head of the body */
 
+/* As many as the map has strides; a missing one is an error of grammar. */
 static void read_expr_list(Reader *r, IrExpr **out, int n) {
   if (!ir_tok_expect(r, "["))
     return;
@@ -187,6 +196,7 @@ static void read_expr_list(Reader *r, IrExpr **out, int n) {
   ir_tok_expect(r, "]");
 }
 
+/* A box is known when the kernel is made: its bytes are part of the program. */
 static void read_box(Reader *r, IrTmap *t) {
   if (!ir_tok_expect_word(r, "box") || !ir_tok_expect(r, "["))
     return;
@@ -228,6 +238,7 @@ static void read_tmap(Reader *r) {
   ir_read_scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
 }
 
+/* Names first, then their extents, so that no extent sees an index. */
 static void read_grid(Reader *r) {
   IrKernel *k = r->k;
   const char *name[3];
@@ -397,6 +408,7 @@ static IrKernel *read_kernel(Reader *r) {
   return k;
 }
 
+/* After an error outside kernels. */
 static void skip_to_kernel(Reader *r) {
   while (r->tok.kind != TK_END && !ir_tok_word(r, "kernel"))
     ir_tok_next(r);
@@ -411,6 +423,7 @@ static void read_file_const(Reader *r) {
     ir_read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
+/* Stops when the sink is full: more errors would not be kept. */
 static void read_items(Reader *r, IrKernels *out) {
   while (r->tok.kind != TK_END && r->errors <= r->sink->limit) {
     if (ir_tok_word(r, "kernel")) {

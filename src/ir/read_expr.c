@@ -23,6 +23,7 @@ static Node *node_new(Reader *r, NodeKind kind, Span span) {
   return n;
 }
 
+/* Sizes add up; the parser refuses trees that pass READ_MAX_NODES. */
 static Node *node_op(Reader *r, OpCode op, Span span, Node *const *arg, int nargs) {
   Node *n = node_new(r, ND_OP, span);
   n->op = op;
@@ -36,10 +37,12 @@ static Node *node_op(Reader *r, OpCode op, Span span, Node *const *arg, int narg
 
 static Node *parse_level(Reader *r, int level);
 
+/* -1 for rows that are no expressions. */
 static int op_arity(OpCode op) {
   return op_info(op)->cls == OPC_PURE ? op_info(op)->arity : -1;
 }
 
+/* Up to the closing parenthesis, which it takes. */
 static bool parse_args(Reader *r, Node **arg, int *n) {
   *n = 0;
   while (!ir_tok_is(r, ")")) {
@@ -96,6 +99,7 @@ static Node *parse_number(Reader *r) {
   return n;
 }
 
+/* true, false, inf, nan; everything else is a name. */
 static Node *parse_word(Reader *r, const Token *name) {
   bool bare = name->n == 3 || name->suffix != DT_NONE; /* inf, nan: perhaps with a suffix */
   bool is_inf = bare && name->n >= 3 && !memcmp(name->text, "inf", 3);
@@ -131,6 +135,7 @@ static Node *parse_stride(Reader *r, Node *n) {
   return n;
 }
 
+/* A number, a word, a call, or a parenthesis. */
 static Node *parse_primary(Reader *r) {
   Token t = r->tok;
   if (t.kind == TK_INT || t.kind == TK_FLOAT)
@@ -152,6 +157,7 @@ static Node *parse_primary(Reader *r) {
 
 static Node *parse_unary(Reader *r);
 
+/* A minus before a literal belongs to it: -9223372036854775808 is one number. */
 static Node *parse_minus(Reader *r, OpCode op) {
   Span at = r->tok.span;
   ir_tok_next(r);
@@ -167,6 +173,7 @@ static Node *parse_minus(Reader *r, OpCode op) {
   return node_op(r, op, span_join(at, n->span), &n, 1);
 }
 
+/* Signs nest, so they count as depth. */
 static Node *parse_unary(Reader *r) {
   bool minus = ir_tok_is(r, "-");
   if (!minus && !ir_tok_is(r, "~"))
@@ -204,6 +211,7 @@ static Node *parse_infix(Reader *r, int level) {
   return left;
 }
 
+/* Each level of nesting passes here, and is counted. */
 static Node *parse_level(Reader *r, int level) {
   if (++r->depth > READ_MAX_DEPTH) {
     ir_read_unexpected(r, "an expression that is nested less deeply");
@@ -227,6 +235,7 @@ typedef struct Typing {
   int budget;   /* nodes that constants may still unfold to */
 } Typing;
 
+/* Made on first request: the tensor need not be contiguous any more. */
 static IrVar *find_stride(Typing *t, const Node *n, const Entry *e) {
   if (e && e->kind == EN_BUFFER && e->as.buf->space == IRS_GLOBAL && n->axis < e->as.buf->rank)
     return ir_stride(t->r->k, e->as.buf, n->axis);
@@ -234,6 +243,7 @@ static IrVar *find_stride(Typing *t, const Node *n, const Entry *e) {
   return NULL;
 }
 
+/* `sms`, a symbolic extent in a shape, or an error that says what the name is instead. */
 static IrVar *unknown_name(Typing *t, const Node *n, const Entry *e) {
   if (!e && !strcmp(n->name, "sms"))
     return ir_sms(t->r->k);
@@ -277,6 +287,7 @@ static void type_from(Node *n, int first) {
   }
 }
 
+/* By the rule of the operation's row. */
 static void type_op(Node *n) {
   switch (op_info(n->op)->rule) {
   case RULE_SAME:
@@ -327,12 +338,14 @@ static DType default_type(const Node *n) {
   return n->floats ? DT_F32 : DT_I64;
 }
 
+/* INT64_MIN has a magnitude of 2^63, one more than the greatest i64. */
 static bool int_fits(const Node *n, DType t) {
   if (n->minus)
     return dtype_is_signed(t) && n->u <= (uint64_t)0 - (uint64_t)dtype_int_min(t);
   return n->u <= dtype_int_max(t);
 }
 
+/* A literal without a point serves floats too. */
 static IrExpr *build_int(Reader *r, const Node *n, DType t) {
   if (dtype_is_float(t)) {
     double f = (double)n->u;
@@ -373,6 +386,7 @@ static DType args_type(const Node *n, DType want) {
   return floats ? DT_F32 : DT_I64;
 }
 
+/* What operand i is wanted as; it must mirror arg_want of print.c. */
 static DType arg_type(const Node *n, int i, DType want, const IrExpr *first) {
   switch (op_info(n->op)->rule) {
   case RULE_SAME:
@@ -435,6 +449,7 @@ bool ir_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs) {
   }
 }
 
+/* A constant of the likely type stands in, so that one mistake is one message. */
 static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
   Str types = str_new(r->arena);
   for (int i = 0; i < n->nargs; i++)
@@ -448,6 +463,7 @@ static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
                              : ir_int_of(r->k, t, 0);
 }
 
+/* Never hands ir_expr operands that the row does not take. */
 static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   IrExpr *arg[4];
   for (int i = 0; i < n->nargs; i++)
@@ -457,6 +473,7 @@ static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   return ir_expr(r->k, n->op, n->type, arg, n->nargs);
 }
 
+/* `want` decides only where the tree does not. */
 static IrExpr *build(Reader *r, const Node *n, DType want) {
   DType t = n->natural != DT_NONE ? n->natural : want != DT_NONE ? want : default_type(n);
   switch (n->kind) {

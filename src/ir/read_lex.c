@@ -8,6 +8,7 @@
 
 #include "read.h"
 
+/* Counted apart from the sink, which others may have filled before. */
 void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
   Str text = str_new(r->sink->arena);
   va_list ap;
@@ -20,6 +21,7 @@ void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- characters */
 
+/* NUL past the end; a NUL inside the text is no token either. */
 static char peek(const Reader *r, size_t ahead) {
   return r->at + ahead < r->file->n ? r->file->text[r->at + ahead] : '\0';
 }
@@ -34,6 +36,7 @@ static bool is_word(char c) {
   return is_alpha(c) || is_digit(c);
 }
 
+/* Lines are counted here and nowhere else. */
 static void skip_space(Reader *r) {
   while (r->at < r->file->n) {
     char c = r->file->text[r->at];
@@ -91,6 +94,7 @@ static bool read_digits(Reader *r, unsigned base, uint64_t *value) {
   return fits;
 }
 
+/* A point or an exponent, with digits after it: `1.` and `1e` are no floats. */
 static bool float_follows(const Reader *r) {
   size_t n = 0;
   while (is_digit(peek(r, n)))
@@ -103,6 +107,7 @@ static bool float_follows(const Reader *r) {
   return is_digit(peek(r, n));
 }
 
+/* 0x… or decimal; the value must fit in 64 bits, its type is checked where it is used. */
 static void lex_number(Reader *r, Token *t) {
   size_t begin = r->at;
   if (float_follows(r)) {
@@ -122,6 +127,7 @@ static void lex_number(Reader *r, Token *t) {
 
 /* ---------------------------------------------------------------- strings */
 
+/* False: the backslash stands for itself. */
 static bool read_escape(Reader *r, Str *out) {
   char c = peek(r, 1);
   const char *from = "ntr0\"\\", *to = "\n\t\r\0\"\\", *found = c ? strchr(from, c) : NULL;
@@ -138,6 +144,7 @@ static bool read_escape(Reader *r, Str *out) {
   return true;
 }
 
+/* On one line, as in the language. */
 static void lex_string(Reader *r, Token *t) {
   Str out = str_new(r->arena);
   size_t begin = r->at++;
@@ -160,6 +167,7 @@ static void lex_string(Reader *r, Token *t) {
 
 /* ---------------------------------------------------------------- tokens */
 
+/* Two characters before one, so that `//` is no division twice. */
 static void lex_punct(Reader *r, Token *t) {
   static const char *const two[] = {"==", "!=", "<=", ">=", "<<", ">>", "//", "->", "+="};
   size_t begin = r->at;
@@ -179,6 +187,7 @@ static void lex_punct(Reader *r, Token *t) {
   ir_read_error(r, E0602, span_from(r, begin), "no token begins with this character");
 }
 
+/* inf and nan may carry a suffix like numbers. */
 static void lex_name(Reader *r, Token *t) {
   size_t begin = r->at;
   while (is_word(peek(r, 0)))
@@ -190,6 +199,7 @@ static void lex_name(Reader *r, Token *t) {
     t->suffix = read_suffix(r);
 }
 
+/* Bad characters are reported and skipped, so the parser never sees them. */
 void ir_tok_next(Reader *r) {
   r->last = r->tok;
   do {
@@ -239,6 +249,7 @@ bool ir_tok_accept_word(Reader *r, const char *word) {
   return yes;
 }
 
+/* Once a statement: what follows a syntax error in it says nothing. */
 void ir_read_unexpected(Reader *r, const char *wanted) {
   if (r->broken)
     return;

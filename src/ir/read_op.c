@@ -8,6 +8,7 @@
 
 /* ---------------------------------------------------------------- schedules */
 
+/* Its indices are in scope in its body only. */
 static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
   IrTileLoop t = {0};
   t.naxes = ir_read_axes(r, t.index, t.count, 3);
@@ -34,6 +35,7 @@ static bool read_warps(Reader *r, int *first, int *count) {
   return !r->broken;
 }
 
+/* The name is for people and the evaluator's reports. */
 static bool read_role(Reader *r, IrRoleBody *b) {
   if (!ir_tok_expect_word(r, "role") || !(b->name = ir_tok_name(r, "the role's name")) ||
       !ir_tok_expect_word(r, "warps") || !read_warps(r, &b->first_warp, &b->warps))
@@ -45,6 +47,7 @@ static bool read_role(Reader *r, IrRoleBody *b) {
   return !r->broken;
 }
 
+/* Nothing but roles inside. */
 static void read_roles(Reader *r, IrBlock *out, Span at) {
   VEC(IrRoleBody) roles = {0};
   if (!ir_tok_expect(r, "{"))
@@ -62,6 +65,7 @@ static void read_roles(Reader *r, IrBlock *out, Span at) {
   s->as.roles.nroles = (int)roles.n;
 }
 
+/* A ring of shared tiles; its counts default to one. */
 static void read_channel(Reader *r, IrBlock *out, Span at) {
   VEC(IrBuffer *) tiles = {0};
   Span name_at = r->tok.span;
@@ -102,6 +106,7 @@ static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
     s->as.channel_op.behind = (int)ir_tok_int(r, 0, 1 << 16, "a number of waits");
 }
 
+/* Without warps: the whole block. */
 static void read_sync(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_SYNC, at);
   if (ir_tok_accept_word(r, "warps"))
@@ -187,6 +192,7 @@ static bool read_tmap_name(Reader *r, IrOperand *o) {
   return true;
 }
 
+/* The letter of the signature says which kind must stand here. */
 static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
   switch (letter) {
   case 'd':
@@ -212,6 +218,7 @@ static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
   }
 }
 
+/* Destinations come into scope after the operands: `shfl_xor x: f32, x, 1` reads the old x. */
 bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at) {
   OpCode op = op_find(word);
   if (op == OP_NONE || op_info(op)->cls != OPC_THREAD)

@@ -8,6 +8,7 @@
 
 /* ---------------------------------------------------------------- operands */
 
+/* The caller puts it in scope once the rest of the statement is read. */
 IrVar *ir_read_def(Reader *r, IrVarKind kind) {
   const char *name = ir_tok_name(r, "a variable's name");
   if (!name || !ir_tok_expect(r, ":"))
@@ -16,11 +17,13 @@ IrVar *ir_read_def(Reader *r, IrVarKind kind) {
   return t == DT_NONE ? NULL : ir_var(r->k, kind, name, t);
 }
 
+/* NULL is allowed: the definition was broken. */
 void ir_read_scope_def(Reader *r, IrVar *v) {
   if (v)
     ir_read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
 }
 
+/* As many indices as the buffer has axes. */
 bool ir_read_access(Reader *r, IrAccess *a) {
   a->check = r->k->level != IR_THREAD;
   a->buf = ir_read_scope_buffer(r);
@@ -57,6 +60,7 @@ static bool read_axis_extent(Reader *r, IrAxis *x) {
   return !r->broken;
 }
 
+/* An axis without `:+` is a single index, and dropped. */
 static bool read_axis(Reader *r, IrAxis *x) {
   *x = (IrAxis){.extent = 1, .step = 1};
   x->origin = ir_read_expr(r, ir_read_index_type(r));
@@ -65,6 +69,7 @@ static bool read_axis(Reader *r, IrAxis *x) {
   return !ir_tok_accept(r, ":") || read_axis_extent(r, x);
 }
 
+/* Without brackets: the whole buffer. */
 bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
   if (!buf)
     return false;
@@ -90,6 +95,7 @@ bool ir_read_region(Reader *r, IrRegion *out) {
   return ir_read_region_of(r, ir_read_scope_buffer(r), out);
 }
 
+/* Untyped: the caller knows which names they may use. */
 bool ir_read_extents(Reader *r, Node **node, int *rank) {
   *rank = 0;
   if (!ir_tok_expect(r, "["))
@@ -119,6 +125,7 @@ static void read_uniform(Reader *r, IrVar *v) {
     }
 }
 
+/* The variable comes into scope after its value, so `let x = x + 1` reads the outer one. */
 static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
   IrVar *v = ir_read_def(r, mut ? IRV_MUT : IRV_LET);
   if (!v)
@@ -133,6 +140,7 @@ static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
   ir_read_scope_def(r, v);
 }
 
+/* Only a `var` can be set; its type is its definition's. */
 static void read_set(Reader *r, IrBlock *out, Span at) {
   const char *name = ir_tok_name(r, "a variable's name");
   if (!name || !ir_tok_expect(r, "="))
@@ -152,6 +160,7 @@ static void read_set(Reader *r, IrBlock *out, Span at) {
 
 /* ---------------------------------------------------------------- control */
 
+/* None of the words: serial. */
 static IrLoop read_loop_kind(Reader *r, int *stages) {
   static const char *const words[] = {NULL, "unroll", "vectorized", "pipelined", "persistent"};
   for (int i = 1; i < 5; i++) {
@@ -209,6 +218,7 @@ static void read_while(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_close(r, mark);
 }
 
+/* `else` belongs to the nearest `if`, as braces make plain. */
 static void read_if(Reader *r, IrBlock *out, Span at) {
   IrExpr *cond = ir_read_expr_of(r, DT_BOOL);
   if (r->broken)
@@ -245,6 +255,7 @@ static bool read_control(Reader *r, IrBlock *out, const char *word, Span at) {
 
 /* ---------------------------------------------------------------- blocks */
 
+/* For finding a place to go on after an error. */
 static bool starts_statement(const Reader *r) {
   static const char *const words[] = {
       "let",   "var",    "set",      "for",    "while",     "if",      "break",    "continue",
@@ -276,6 +287,7 @@ static void skip_statement(Reader *r) {
   r->broken = false;
 }
 
+/* Kept as a tree and typed where it is used: it is text, for people. */
 static void read_const(Reader *r) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a constant's name");
@@ -286,6 +298,7 @@ static void read_const(Reader *r) {
     ir_read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
+/* The span reaches to the last token; of a loop only to its head. */
 static void read_stmt(Reader *r, IrBlock *out) {
   Span at = r->tok.span;
   const char *word = ir_tok_name(r, "a statement");
@@ -352,6 +365,7 @@ static void read_store(Reader *r, IrBlock *out, Span at) {
   s->as.access.value = value;
 }
 
+/* expected before value, as in the language. */
 static bool read_atomic_values(Reader *r, IrAtomic *a) {
   DType t = a->at.buf->dtype;
   if (!ir_tok_expect(r, ","))
@@ -405,6 +419,7 @@ static void read_atomic(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, a.old);
 }
 
+/* A buffer's name begins a region; anything else is a value. */
 static bool read_part(Reader *r, IrReportPart *part) {
   if (r->tok.kind == TK_STRING) {
     part->text = r->tok.string;
@@ -424,6 +439,7 @@ static bool read_part(Reader *r, IrReportPart *part) {
   return !r->broken;
 }
 
+/* `print` alone prints an empty line. */
 static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
   IrReport rep = {.kind = kind};
   VEC(IrReportPart) parts = {0};

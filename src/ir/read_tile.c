@@ -25,6 +25,7 @@ static bool read_layout_map(Reader *r, IrLayout *l) {
   return !r->broken;
 }
 
+/* rows, swizzle(bytes), padded(elements), or a map. */
 static bool read_layout(Reader *r, IrLayout *l) {
   if (ir_tok_accept(r, "("))
     return read_layout_map(r, l);
@@ -41,6 +42,7 @@ static bool read_layout(Reader *r, IrLayout *l) {
   return ir_tok_expect(r, ")");
 }
 
+/* In the order in which they are printed. */
 static bool read_tile_options(Reader *r, IrBuffer *b) {
   if (ir_tok_accept_word(r, "at"))
     b->offset = ir_tok_int(r, 0, INT32_MAX, "the tile's byte offset");
@@ -55,6 +57,7 @@ static bool read_tile_options(Reader *r, IrBuffer *b) {
   return !r->broken;
 }
 
+/* The name is known even after an error, which spares its uses an error each. */
 static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
   Node *node[IR_MAX_RANK];
   IrExpr *extent[IR_MAX_RANK];
@@ -99,6 +102,7 @@ static bool read_copy_options(Reader *r, IrCopy *c) {
   return !r->broken;
 }
 
+/* Target first: `copy dst = src`. */
 static void read_copy(Reader *r, IrBlock *out, Span at) {
   IrCopy c = {0};
   if (ir_read_region(r, &c.dst) && ir_tok_expect(r, "=") && ir_read_region(r, &c.src) &&
@@ -137,6 +141,7 @@ int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max) {
   return ir_tok_expect(r, "]") ? n : -1;
 }
 
+/* Indices are in scope in the body only; extents do not see them. */
 static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
   IrMap m = {.parallel = parallel};
   m.naxes = ir_read_axes(r, m.index, m.extent, 4);
@@ -153,6 +158,7 @@ static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
 
 /* ---------------------------------------------------------------- reductions, scans, products */
 
+/* `name(region)`, the name being a row of the table. */
 static bool read_reduction(Reader *r, OpCode *op, IrRegion *src) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a reduction");
@@ -184,6 +190,7 @@ static void read_reduce(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, d.scalar);
 }
 
+/* Always along an axis. */
 static void read_scan(Reader *r, IrBlock *out, Span at) {
   IrScan s = {.op = OP_NONE};
   if (!ir_read_region(r, &s.dst) || !ir_tok_expect(r, "=") || !read_reduction(r, &s.op, &s.src) ||

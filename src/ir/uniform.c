@@ -30,6 +30,7 @@ static IrUniform join(IrUniform a, IrUniform b) {
   return a > b ? a : b;
 }
 
+/* Values only rise, so the rounds end. */
 static void raise_var(Uniform *u, const IrVar *v, IrUniform to) {
   if (to > u->var[v->id]) {
     u->var[v->id] = to;
@@ -58,6 +59,7 @@ static IrUniform control_now(const Uniform *u) {
 
 /* ---------------------------------------------------------------- statements */
 
+/* Of an address: the join over its indices. */
 static IrUniform index_uniform(const IrAccess *a) {
   IrUniform c = IR_BLOCK_UNIFORM;
   for (int i = 0; i < a->buf->rank; i++)
@@ -65,6 +67,7 @@ static IrUniform index_uniform(const IrAccess *a) {
   return c;
 }
 
+/* Registers and local arrays remember what was stored; inputs never change. */
 static IrUniform loaded(const Uniform *u, const IrBuffer *b, IrUniform address) {
   if (b->space == IRS_REG || b->space == IRS_LOCAL)
     return join(u->buffer[b->id], address);
@@ -78,6 +81,7 @@ static void visit_store(Uniform *u, const IrBuffer *b, IrUniform value) {
     raise_buffer(u, b, join(value, control_above(u, u->buf_depth[b->id])));
 }
 
+/* What a shuffle or vote leaves: what was the same in the warp stays so. */
 static IrUniform shuffled(const IrOp *op) {
   IrUniform value = op->operand[1].expr->uniform;
   if (value <= IR_GROUP_UNIFORM)
@@ -98,6 +102,7 @@ static IrUniform written(const Uniform *u, const IrOp *op) {
   return IR_LANE_VARYING;
 }
 
+/* Destinations, and register slices that the operation writes. */
 static void visit_op(Uniform *u, const IrOp *op) {
   const char *sig = op_info(op->op)->sig;
   for (int i = 0; i < op->noperands && *sig; i++) {
@@ -142,6 +147,7 @@ static void visit_jump(Uniform *u, const IrStmt *s) {
   }
 }
 
+/* Statements without nested blocks. */
 static void visit_simple(Uniform *u, IrStmt *s) {
   switch (s->kind) {
   case IRK_LET:
@@ -191,6 +197,7 @@ static void visit_roles(Uniform *u, IrStmt *s) {
   }
 }
 
+/* The control of a statement holds for all of its blocks. */
 static void visit_nested(Uniform *u, IrStmt *s, IrUniform control) {
   bool loop = s->kind == IRK_FOR || s->kind == IRK_WHILE;
   if (loop) {
@@ -245,6 +252,7 @@ static void visit_block(Uniform *u, IrBlock *b) {
 
 /* ---------------------------------------------------------------- the fixed point */
 
+/* What was inferred becomes what variables and expressions say. */
 static void apply(Uniform *u) {
   IrKernel *k = u->k;
   for (size_t i = 0; i < k->vars.n; i++) {
@@ -260,6 +268,7 @@ static void map_defs(IrVar **v, void *ctx) {
   raise_var(u, *v, IR_LANE_VARYING);
 }
 
+/* A map's iterations differ, so everything that they define does. */
 static bool in_map(IrStmt *s, void *ctx) {
   IrVisitor v = {NULL, map_defs, NULL, ctx};
   if (s->kind != IRK_SET)
@@ -275,6 +284,7 @@ static bool find_maps(IrStmt *s, void *ctx) {
   return false;
 }
 
+/* Rounds until nothing rises, then one more that reports. */
 static void round_thread(Uniform *u) {
   do {
     u->changed = false;

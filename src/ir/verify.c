@@ -34,6 +34,7 @@ void ir_verify_define(Verify *v, const IrVar *var) {
   VEC_PUSH(v->arena, &v->var_scope, var->id);
 }
 
+/* A buffer is declared once, by a parameter or an ALLOC. */
 void ir_verify_declare(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
     ir_verify_error(v, E0652, "a tile belongs to another kernel");
@@ -45,6 +46,7 @@ void ir_verify_declare(Verify *v, const IrBuffer *b) {
   VEC_PUSH(v->arena, &v->buffer_scope, b->id);
 }
 
+/* Called before anything else of the buffer is read. */
 bool ir_verify_buffer(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
     ir_verify_error(v, E0652, "the statement has no tensor or tile of this kernel");
@@ -67,6 +69,7 @@ static Scope scope_begin(const Verify *v) {
   return (Scope){v->var_scope.n, v->buffer_scope.n};
 }
 
+/* What the block defined is gone for good: ids are never defined again. */
 static void scope_end(Verify *v, Scope s) {
   while (v->var_scope.n > s.vars)
     v->var[v->var_scope.v[--v->var_scope.n]] = DEF_GONE;
@@ -84,6 +87,7 @@ static void check_scoped(Verify *v, IrBlock *b) {
   scope_end(v, s);
 }
 
+/* A parallel iteration may set its own variables only. */
 static void check_let(Verify *v, const IrStmt *s) {
   const IrVar *var = s->as.let.var;
   bool set = s->kind == IRK_SET;
@@ -107,6 +111,7 @@ static void check_let(Verify *v, const IrStmt *s) {
   }
 }
 
+/* Indices of wholly unrolled loops are remembered: they may index registers. */
 static void check_for(Verify *v, IrFor *f) {
   if (!f->index || f->index->kind != IRV_INDEX || !dtype_is_int(f->index->type)) {
     ir_verify_error(v, E0657, "a loop's index is an integer variable of its own");
@@ -125,6 +130,7 @@ static void check_for(Verify *v, IrFor *f) {
   scope_end(v, s);
 }
 
+/* The condition sees its block's variables, and so does the body. */
 static void check_while(Verify *v, IrWhile *w) {
   Scope s = scope_begin(v);
   Span at = v->at;
@@ -138,6 +144,7 @@ static void check_while(Verify *v, IrWhile *w) {
   scope_end(v, s);
 }
 
+/* Neither break nor return may leave it; continue ends an iteration. */
 static void check_map(Verify *v, IrMap *m) {
   if (v->map)
     ir_verify_error(v, E0657, "a parallel loop or whole-tile expression stands inside another");
@@ -183,6 +190,7 @@ static void check_tile_loop(Verify *v, IrTileLoop *t) {
   scope_end(v, s);
 }
 
+/* A warp that two roles claim would run both. */
 static void check_role(Verify *v, const IrRoles *r, int i) {
   const IrRoleBody *b = &r->role[i];
   if (b->first_warp < 0 || b->warps < 1 ||
@@ -214,6 +222,7 @@ static void check_roles(Verify *v, IrRoles *r) {
   v->in_roles = outer;
 }
 
+/* continue may also end a parallel iteration; return leaves everything but a map. */
 static void check_jump(Verify *v, const IrStmt *s) {
   bool ok = s->kind == IRK_RETURN  ? !v->map
             : s->kind == IRK_BREAK ? v->loops > 0
@@ -260,6 +269,7 @@ static bool check_control(Verify *v, IrStmt *s) {
 
 /* ---------------------------------------------------------------- levels */
 
+/* Any level has control, elements and reports; the rest belongs to one or two. */
 static bool kind_allowed(const IrStmt *s, IrLevel level) {
   if (s->kind <= IRK_REPORT || s->kind == IRK_ALLOC)
     return true;
@@ -276,6 +286,7 @@ static bool kind_in_map(const IrStmt *s) {
          (s->kind == IRK_ALLOC && s->as.alloc && s->as.alloc->space == IRS_LOCAL);
 }
 
+/* Messages of everything below are placed here. */
 static void check_stmt(Verify *v, IrStmt *s) {
   v->at = s->span;
   v->now++;
@@ -307,6 +318,7 @@ static void check_block(Verify *v, IrBlock *b) {
 
 /* ---------------------------------------------------------------- the head */
 
+/* A scalar's variable exists already; a tensor is declared here. */
 static void check_param(Verify *v, const IrParam *p) {
   if ((p->buf != NULL) == (p->var != NULL)) {
     ir_verify_error(v, E0650, "a parameter is a tensor or a scalar");
@@ -340,6 +352,7 @@ static void define_free(Verify *v) {
   }
 }
 
+/* Indices come into being after all of the grid's extents. */
 static void check_grid(Verify *v) {
   const IrKernel *k = v->k;
   if (k->grid_rank < 0 || k->grid_rank > 3) {
@@ -385,6 +398,7 @@ static void check_params(Verify *v, bool scratch) {
   }
 }
 
+/* Types of all expressions first: nothing below looks into one that is malformed. */
 static void check_kernel(Verify *v) {
   IrKernel *k = v->k;
   v->at = k->span;

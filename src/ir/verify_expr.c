@@ -6,6 +6,7 @@
 
 /* ---------------------------------------------------------------- types */
 
+/* The type that the row gives is the one that the node has. */
 static bool result_ok(const IrExpr *e) {
   switch (op_info(e->op)->rule) {
   case RULE_LEAF:
@@ -20,6 +21,7 @@ static bool result_ok(const IrExpr *e) {
   }
 }
 
+/* Operands must be older than their user: so the table has no circles. */
 static void check_node(Verify *v, const IrExpr *e) {
   if (e->op >= OP_COUNT || op_info(e->op)->cls != OPC_PURE || e->type >= DT_COUNT) {
     ir_verify_error(v, E0653, "an expression without an operation or type");
@@ -43,6 +45,7 @@ static void check_node(Verify *v, const IrExpr *e) {
     ir_verify_error(v, E0653, "the result of `%s` is not %s", info->name, dtype_name(e->type));
 }
 
+/* By id, operands first. */
 void ir_verify_all_types(Verify *v) {
   const struct IrTable *t = v->k->table;
   for (size_t i = 0; i < t->all.n; i++)
@@ -51,6 +54,7 @@ void ir_verify_all_types(Verify *v) {
 
 /* ---------------------------------------------------------------- uses */
 
+/* What names a thread has no meaning where a block is one agent. */
 static bool thread_only(OpCode op) {
   switch (op) {
   case OP_TID:
@@ -111,6 +115,7 @@ bool ir_verify_typed(Verify *v, const IrExpr *e, DType type, const char *what) {
   return false;
 }
 
+/* Indices and addresses. */
 bool ir_verify_int(Verify *v, const IrExpr *e, const char *what) {
   if (!ir_verify_expr(v, e, what))
     return false;

@@ -18,6 +18,7 @@ typedef struct Range {
 
 static bool range_of(const Verify *v, const IrExpr *e, Range *out);
 
+/* The last index that the loop reaches, not its bound. */
 static bool range_var(const Verify *v, const IrVar *x, Range *out) {
   const IrFor *f = v->unroll[x->id];
   int64_t lo, hi, step;
@@ -72,6 +73,7 @@ static bool range_binary(OpCode op, Range a, Range b, Range *out) {
   }
 }
 
+/* Registers have no addresses: what cannot be computed here cannot index them. */
 static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
   int64_t c;
   if (ir_is_const(e, &c)) {
@@ -161,6 +163,7 @@ static bool check_regs_operand(Verify *v, const IrOperand *o) {
   return true;
 }
 
+/* What the letter asks for; false lets the caller say which operand it was. */
 static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   int64_t c;
   switch (letter) {
@@ -185,6 +188,7 @@ static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   }
 }
 
+/* In number and kind; the rules of each operation come after, and may rely on this. */
 static bool check_operands(Verify *v, const IrOp *op) {
   const char *sig = op_info(op->op)->sig, *name = op_info(op->op)->name;
   int i = 0;
@@ -207,6 +211,7 @@ static bool check_operands(Verify *v, const IrOp *op) {
 
 /* ---------------------------------------------------------------- the hardware's rules */
 
+/* Of an operand that the signature says is a constant. */
 static int64_t constant(const IrOp *op, int i) {
   int64_t c = 0;
   ir_is_const(op->operand[i].expr, &c);
@@ -234,6 +239,7 @@ static void want_range(Verify *v, const IrOp *op, int i, int64_t lo, int64_t hi,
                     i + 1, op_info(op->op)->name, c, multiple, lo, hi);
 }
 
+/* The hardware fixes how many registers of how many bits an operand has. */
 static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned bits) {
   const IrOperand *o = &op->operand[i];
   if (o->count != count || dtype_bits(o->buf->dtype) != bits)
@@ -242,6 +248,7 @@ static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned 
                     op_info(op->op)->name, count, bits, o->count, dtype_name(o->buf->dtype));
 }
 
+/* Ids 0 to 15; the number of threads counts whole warps of this block. */
 static void check_bar(Verify *v, const IrOp *op) {
   Range id;
   want_int(v, op, 0, "the barrier");
@@ -251,6 +258,7 @@ static void check_bar(Verify *v, const IrOp *op) {
   want_range(v, op, 1, 32, v->k->threads, 32);
 }
 
+/* The value moves as it is, so the variable has its type. */
 static void check_shuffle(Verify *v, const IrOp *op) {
   const IrVar *d = op->operand[0].var;
   const IrExpr *e = op->operand[1].expr;
@@ -282,6 +290,7 @@ static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
     check_shared(v, op->operand[shared].expr, bytes, bytes);
 }
 
+/* Each lane gives the address of a row of 16 bytes. */
 static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   const IrOperand *o = &op->operand[regs];
   if ((o->count != 1 && o->count != 2 && o->count != 4) || dtype_bits(o->buf->dtype) != 32)
@@ -290,6 +299,7 @@ static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   check_shared(v, op->operand[shared].expr, 16, 16);
 }
 
+/* Sizes and alignments of the instruction; fewer bytes are filled with zeros. */
 static void check_cp_async(Verify *v, const IrOp *op) {
   int64_t bytes = constant(op, 2);
   if (bytes != 4 && bytes != 8 && bytes != 16)
@@ -308,6 +318,7 @@ static int64_t box_bytes(const IrTmap *t) {
   return n;
 }
 
+/* One coordinate an axis; the box lies where its swizzle pattern begins. */
 static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordinates) {
   const IrTmap *t = op->operand[map].tmap;
   if (op->noperands - coordinates != t->rank)
@@ -337,6 +348,7 @@ static void want_desc(Verify *v, const IrOp *op, int i) {
                     op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
+/* m64nNk16: N / 2 accumulators a thread, descriptors, immediates. */
 static void check_wgmma(Verify *v, const IrOp *op) {
   bool rs = op->op == OP_WGMMA_RS;
   int n = 4; /* both: D, A, B, scale_d, N */
@@ -355,6 +367,7 @@ static void check_wgmma(Verify *v, const IrOp *op) {
     want_range(v, op, 7, 0, 1, 1);
 }
 
+/* m16n8k16: 4 accumulators, 4 and 2 registers of operands. */
 static void check_mma_sync(Verify *v, const IrOp *op) {
   want_regs(v, op, 0, 4, 32);
   want_regs(v, op, 1, 4, 32);
@@ -363,6 +376,7 @@ static void check_mma_sync(Verify *v, const IrOp *op) {
   check_mma_type(v, op, 3);
 }
 
+/* Barriers, waits, shuffles, votes. */
 static bool check_sync_rules(Verify *v, const IrOp *op) {
   switch (op->op) {
   case OP_BAR_SYNC:
@@ -405,6 +419,7 @@ static bool check_sync_rules(Verify *v, const IrOp *op) {
   }
 }
 
+/* Loads, stores, copies, products; false cases fall to the other switch. */
 static void check_rules(Verify *v, const IrOp *op) {
   switch (op->op) {
   case OP_LD_SHARED:
@@ -459,6 +474,7 @@ static void check_rules(Verify *v, const IrOp *op) {
   }
 }
 
+/* Destinations are defined last: an operand may not use them. */
 void ir_verify_op(Verify *v, const IrOp *op) {
   if (op->op >= OP_COUNT || op_info(op->op)->cls != OPC_THREAD) {
     ir_verify_error(v, E0661, "a thread-level statement without an operation");
@@ -474,6 +490,7 @@ void ir_verify_op(Verify *v, const IrOp *op) {
 
 /* ---------------------------------------------------------------- tensor maps */
 
+/* Limits of cuTensorMapEncodeTiled. */
 static void check_box(Verify *v, const IrTmap *t) {
   int64_t size = (int64_t)dtype_size(t->buf->dtype);
   for (int i = 0; i < t->rank; i++)

@@ -8,6 +8,7 @@
 
 /* ---------------------------------------------------------------- accesses */
 
+/* Inputs may be shared with other launches, and read through caches that never look again. */
 static bool check_writes(Verify *v, const IrBuffer *b) {
   if (b->space != IRS_GLOBAL || b->role != IRR_IN)
     return true;
@@ -45,6 +46,7 @@ static void check_load(Verify *v, const IrStmt *s) {
   ir_verify_define(v, x);
 }
 
+/* The IR converts nothing by itself. */
 static void check_store(Verify *v, const IrStmt *s) {
   ir_verify_access(v, &s->as.access.at, true);
   if (s->as.access.at.buf)
@@ -53,6 +55,7 @@ static void check_store(Verify *v, const IrStmt *s) {
 
 /* ---------------------------------------------------------------- declarations */
 
+/* A map's parameters are variables of the layout alone. */
 static void check_layout(Verify *v, const IrBuffer *b) {
   const IrLayout *l = b->layout;
   if (l->kind == IRL_SWIZZLE && l->amount != 32 && l->amount != 64 && l->amount != 128)
@@ -77,6 +80,7 @@ static void check_layout(Verify *v, const IrBuffer *b) {
     v->var[v->var_scope.v[--v->var_scope.n]] = DEF_GONE;
 }
 
+/* At thread level a shared tile says where it lies, and must lie inside. */
 static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
   int64_t bytes, size = (int64_t)dtype_size(b->dtype), end;
   if (b->space == IRS_FRAGMENT) {
@@ -95,6 +99,7 @@ static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
                     b->name, b->offset, count, dtype_name(b->dtype), v->k->shared_bytes);
 }
 
+/* Extents of tiles are constants at every level. */
 void ir_verify_alloc(Verify *v, const IrBuffer *b) {
   if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL ||
       (b->space == IRS_REG && v->k->level != IR_THREAD)) {
@@ -124,6 +129,7 @@ void ir_verify_alloc(Verify *v, const IrBuffer *b) {
 
 /* ---------------------------------------------------------------- regions */
 
+/* Only where the origin is known; the rest is checked when it runs. */
 static void check_axis_range(Verify *v, const IrRegion *r, int i) {
   const IrAxis *x = &r->axis[i];
   int64_t origin, n = ir_buffer_extent(r->buf, i), last;
@@ -139,6 +145,7 @@ static void check_axis_range(Verify *v, const IrRegion *r, int i) {
                     i, r->buf->name, origin, last, n);
 }
 
+/* Everything about one region that does not depend on the other side. */
 static bool check_region(Verify *v, const IrRegion *r, bool writes) {
   if (!ir_verify_buffer(v, r->buf) || (writes && !check_writes(v, r->buf)))
     return false;
@@ -164,6 +171,7 @@ static bool extent_open(const IrRegion *r, int64_t e) {
   return e == 0 && r->buf->space == IRS_GLOBAL;
 }
 
+/* Where both sides say an extent they agree, and one of them says it. */
 static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   int rank = ir_region_rank(a);
   if (rank != ir_region_rank(b)) {
@@ -183,6 +191,7 @@ static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   }
 }
 
+/* The padding is read like an element of the source, so it has its dtype. */
 static void check_copy(Verify *v, const IrCopy *c) {
   if (!check_region(v, &c->src, false) || !check_region(v, &c->dst, true))
     return;
@@ -197,6 +206,7 @@ static void check_copy(Verify *v, const IrCopy *c) {
 
 /* ---------------------------------------------------------------- reductions and scans */
 
+/* The row's types, from the table. */
 static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
   if (op >= OP_COUNT || op_info(op)->cls != OPC_REDUCE || !op_takes(op, src->buf->dtype)) {
     ir_verify_error(v, E0658, "`%s` does not reduce elements of %s",
@@ -233,6 +243,7 @@ static void check_reduced_shape(Verify *v, const IrReduce *r) {
   }
 }
 
+/* Along an axis into a tile, or all of it into a variable. */
 static void check_reduce(Verify *v, const IrReduce *r) {
   if (!check_region(v, &r->src, false) || !reduction_ok(v, r->op, &r->src))
     return;
@@ -259,6 +270,7 @@ static void check_reduce(Verify *v, const IrReduce *r) {
   check_reduced_shape(v, r);
 }
 
+/* Running sums and maxima; the result has the reduction's type. */
 static void check_scan(Verify *v, const IrScan *s) {
   if (!check_region(v, &s->src, false) || !check_region(v, &s->dst, true) ||
       !reduction_ok(v, s->op, &s->src))
@@ -282,6 +294,7 @@ static bool is_f8(DType t) {
   return t == DT_F8E4M3 || t == DT_F8E5M2;
 }
 
+/* What a product accumulates in follows from its operands, not from its target. */
 static void check_dot_types(Verify *v, const IrDot *d) {
   DType a = d->a.buf->dtype, b = d->b.buf->dtype, c = d->c.buf->dtype;
   if (a != b && !(is_f8(a) && is_f8(b)))
@@ -319,6 +332,7 @@ static void check_dot(Verify *v, const IrDot *d) {
 
 /* ---------------------------------------------------------------- atomics and reports */
 
+/* What the hardware has: 32 and 64 bits, and adding of half floats. */
 static bool atomic_takes(OpCode op, DType t) {
   unsigned bits = dtype_bits(t);
   if (op == OP_ATOMIC_ADD && (t == DT_F16 || t == DT_BF16))
@@ -387,6 +401,7 @@ static void check_report(Verify *v, const IrReport *r) {
 
 /* ---------------------------------------------------------------- schedules */
 
+/* Its tiles are shared: the asynchronous engines reach nothing else. */
 static void check_channel(Verify *v, const IrChannel *c) {
   if (!c || c->id >= v->k->channels.n || v->k->channels.v[c->id] != c ||
       v->channel[c->id] != DEF_NONE) {
@@ -403,6 +418,7 @@ static void check_channel(Verify *v, const IrChannel *c) {
                       c->name);
 }
 
+/* A release names a stage that the ring still has. */
 static void check_channel_op(Verify *v, const IrChannelOp *o) {
   const IrChannel *c = o->channel;
   if (!c || c->id >= v->k->channels.n || v->channel[c->id] != DEF_SCOPE)

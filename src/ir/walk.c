@@ -38,6 +38,7 @@ void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx) {
 
 /* ---------------------------------------------------------------- visiting */
 
+/* An absent operand is no slot. */
 static void expr(const IrVisitor *v, IrExpr **e) {
   if (v->expr && *e)
     v->expr(e, v->ctx);
@@ -53,6 +54,7 @@ static void buffer(const IrVisitor *v, IrBuffer **b, unsigned how) {
     v->buffer(b, how, v->ctx);
 }
 
+/* Origins and stops are read whatever is done to the region. */
 static void region(const IrVisitor *v, IrRegion *r, unsigned how) {
   if (!r->buf)
     return;
@@ -64,6 +66,7 @@ static void region(const IrVisitor *v, IrRegion *r, unsigned how) {
   }
 }
 
+/* All indices, in order. */
 static void access(const IrVisitor *v, IrAccess *a, unsigned how) {
   int rank = a->buf->rank;
   buffer(v, &a->buf, how);
@@ -71,6 +74,7 @@ static void access(const IrVisitor *v, IrAccess *a, unsigned how) {
     expr(v, &a->index[i]);
 }
 
+/* Reads and writes what it touches; the old value is defined last. */
 static void visit_atomic(const IrVisitor *v, IrAtomic *a) {
   if (a->region) {
     region(v, &a->dst, IR_READS | IR_WRITES);
@@ -83,6 +87,7 @@ static void visit_atomic(const IrVisitor *v, IrAtomic *a) {
   def(v, &a->old);
 }
 
+/* A region that is printed is read. */
 static void visit_report(const IrVisitor *v, IrReport *r) {
   expr(v, &r->cond);
   for (int i = 0; i < r->nparts; i++) {
@@ -92,6 +97,7 @@ static void visit_report(const IrVisitor *v, IrReport *r) {
   }
 }
 
+/* The source before the target, as it runs. */
 static void visit_copy(const IrVisitor *v, IrCopy *c) {
   region(v, &c->src, IR_READS);
   expr(v, &c->pad);
@@ -100,6 +106,7 @@ static void visit_copy(const IrVisitor *v, IrCopy *c) {
   expr(v, &c->signal_index);
 }
 
+/* Extents are evaluated before any index exists. */
 static void visit_map(const IrVisitor *v, IrMap *m) {
   for (int i = 0; i < m->naxes; i++) {
     expr(v, &m->extent[i]);
@@ -121,6 +128,7 @@ static void visit_loop(const IrVisitor *v, IrFor *f) {
   def(v, &f->index);
 }
 
+/* The slot is handed out too: a clone puts its own buffer there. */
 static void visit_alloc(const IrVisitor *v, IrBuffer **slot) {
   IrBuffer *b = *slot;
   for (int i = 0; i < b->rank; i++)
@@ -141,6 +149,7 @@ static void visit_channel_op(const IrVisitor *v, IrKind kind, IrChannel *c) {
   }
 }
 
+/* How registers are used is the letter's to say, of global elements the row's effects. */
 static void visit_operand(const IrVisitor *v, IrOperand *o, char letter, unsigned effects) {
   unsigned how = letter == 'r' ? IR_READS : letter == 'R' ? IR_WRITES : IR_READS | IR_WRITES;
   if (o->kind == IRO_GLOBAL)
@@ -164,6 +173,7 @@ static void visit_op(const IrVisitor *v, IrOp *op) {
   }
 }
 
+/* Elements and declarations. */
 static void visit_memory(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_LOAD:
@@ -188,6 +198,7 @@ static void visit_memory(IrStmt *s, const IrVisitor *v) {
   }
 }
 
+/* Whole-tile operations and channels. */
 static void visit_tile(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_COPY:
@@ -225,6 +236,7 @@ static void visit_tile(IrStmt *s, const IrVisitor *v) {
   }
 }
 
+/* Control, and the rest by group. */
 void ir_visit(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_LET:

@@ -27,6 +27,7 @@ IrStmt *low_emit(Simple *s, IrKind kind) {
   return ir_add(s->k, s->out, kind, s->at);
 }
 
+/* The common half of let and var. */
 static IrVar *define(Simple *s, IrVarKind kind, const char *name, IrExpr *value) {
   IrStmt *st = low_emit(s, IRK_LET);
   st->as.let.var = ir_var(s->k, kind, name, value->type);
@@ -34,6 +35,7 @@ static IrVar *define(Simple *s, IrVarKind kind, const char *name, IrExpr *value)
   return st->as.let.var;
 }
 
+/* Keeps what is known of the value's range, so that later checks can be dropped. */
 IrVar *low_emit_let(Simple *s, const char *name, IrExpr *value) {
   IrVar *v = define(s, IRV_LET, name, value);
   int64_t lo, hi;
@@ -54,7 +56,8 @@ void low_emit_set(Simple *s, IrVar *var, IrExpr *value) {
   st->as.let.value = value;
 }
 
-static void load_to(Simple *s, IrVar *var, IrAccess a) {
+/* Bounds are checked before, where they must be; the access itself never is. */
+void low_load_to(Simple *s, IrVar *var, IrAccess a) {
   IrStmt *st = low_emit(s, IRK_LOAD);
   a.check = false;
   st->as.access.var = var;
@@ -63,7 +66,7 @@ static void load_to(Simple *s, IrVar *var, IrAccess a) {
 
 IrVar *low_emit_load(Simple *s, const char *name, IrAccess a) {
   IrVar *v = ir_var(s->k, IRV_LET, name, a.buf->dtype);
-  load_to(s, v, a);
+  low_load_to(s, v, a);
   return v;
 }
 
@@ -109,169 +112,9 @@ IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr 
   return v;
 }
 
-static IrExpr *is_first(Simple *s) {
+/* The thread that acts where the block acts once. */
+IrExpr *low_is_first(Simple *s) {
   return ir_op2(s->k, OP_EQ, ir_ref(s->k, s->tid), ir_int_of(s->k, DT_I32, 0));
-}
-
-/* ---------------------------------------------------------------- one thread tells the others */
-
-static IrBuffer *once_tile(Simple *s, DType t) {
-  if (s->once[t])
-    return s->once[t];
-  IrExpr *one = ir_int(s->k, 1);
-  const char *name = arena_printf(s->arena, "once_%s", dtype_name(t));
-  IrBuffer *b = ir_buffer(s->k, IRS_SHARED, name, t, 1, &one);
-  b->offset = s->peak;
-  s->peak += 16;
-  ir_add(s->k, &s->start, IRK_ALLOC, s->k->span)->as.alloc = b;
-  return s->once[t] = b;
-}
-
-void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx) {
-  IrBuffer *b = once_tile(s, var->type);
-  IrExpr *zero = ir_int_of(s->k, DT_I32, 0);
-  low_note_buffer(s, b, IR_WRITES);
-  low_fence(s);
-  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
-  IrExpr *value = then(s, ctx);
-  low_emit_store(s, low_access_at(s, b, &zero), value);
-  low_enter(s, before);
-  low_note_buffer(s, b, IR_READS);
-  low_fence(s);
-  load_to(s, var, low_access_at(s, b, &zero));
-}
-
-/* ---------------------------------------------------------------- element accesses */
-
-/* Loads into var; where an index is outside, var becomes a `var` that stays zero. */
-static void load_checked(Simple *s, IrVar *var, const IrAccess *a) {
-  IrExpr *bad = low_check_access(s, a);
-  IrAccess at = low_access_at(s, a->buf, a->index);
-  if (!bad) {
-    load_to(s, var, at);
-    return;
-  }
-  Scalar zero = {.type = DT_I64};
-  var->kind = IRV_MUT;
-  IrStmt *let = low_emit(s, IRK_LET);
-  let->as.let.var = var;
-  let->as.let.value = ir_const(s->k, scalar_convert(zero, var->type));
-  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
-  low_emit_set(s, var, ir_ref(s->k, low_emit_load(s, "element", at)));
-  low_enter(s, before);
-}
-
-static IrExpr *load_once(Simple *s, void *ctx) {
-  const IrStmt *st = ctx;
-  IrVar *v = ir_var(s->k, IRV_LET, "element", st->as.access.var->type);
-  load_checked(s, v, &st->as.access.at);
-  if (s->k->cooperative)
-    low_emit_op(s, OP_MEMBAR); /* what the other block wrote before this element is seen after it */
-  return ir_ref(s->k, v);
-}
-
-/* Whether all threads that read an element at one place see the same, however long they take. */
-static bool steady(const IrBuffer *b) {
-  return b->space != IRS_GLOBAL || b->role == IRR_IN;
-}
-
-static void lower_load(Simple *s, IrStmt *st) {
-  low_note_buffer(s, st->as.access.at.buf, IR_READS);
-  if (s->in_map) {
-    load_checked(s, st->as.access.var, &st->as.access.at);
-    return;
-  }
-  if (!steady(st->as.access.at.buf)) {
-    low_broadcast(s, st->as.access.var, load_once, st);
-    return;
-  }
-  low_fence(s);
-  load_checked(s, st->as.access.var, &st->as.access.at);
-}
-
-static void store_checked(Simple *s, const IrStmt *st) {
-  IrExpr *bad = low_check_access(s, &st->as.access.at);
-  IrAccess at = low_access_at(s, st->as.access.at.buf, st->as.access.at.index);
-  IrBlock *before = s->out;
-  if (bad)
-    low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
-  low_emit_store(s, at, st->as.access.value);
-  low_enter(s, before);
-}
-
-static void lower_store(Simple *s, IrStmt *st) {
-  if (s->in_map) {
-    store_checked(s, st);
-    return;
-  }
-  low_note_buffer(s, st->as.access.at.buf, IR_WRITES);
-  low_fence(s);
-  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
-  store_checked(s, st);
-  low_enter(s, before);
-}
-
-/* ---------------------------------------------------------------- atomics */
-
-/* Fences of the device around it: what this block did before is seen by who sees the atomic, and
- * what others did before theirs is seen after. */
-static void atomic_fenced(Simple *s, const IrAtomic *a, IrVar *old) {
-  bool global = a->at.buf->space == IRS_GLOBAL;
-  if (global)
-    low_emit_op(s, OP_MEMBAR);
-  IrStmt *st = low_emit(s, IRK_ATOMIC);
-  st->as.atomic = *a;
-  st->as.atomic.old = old;
-  st->as.atomic.at = low_access_at(s, a->at.buf, a->at.index);
-  if (global)
-    low_emit_op(s, OP_MEMBAR);
-}
-
-/* Where an index is outside, nothing happens and the old value reads as zero. */
-static void atomic_checked(Simple *s, const IrAtomic *a, IrVar *old) {
-  IrExpr *bad = low_check_access(s, &a->at);
-  if (!bad) {
-    atomic_fenced(s, a, old);
-    return;
-  }
-  Scalar zero = {.type = DT_I64};
-  if (old) {
-    old->kind = IRV_MUT;
-    IrStmt *let = low_emit(s, IRK_LET);
-    let->as.let.var = old;
-    let->as.let.value = ir_const(s->k, scalar_convert(zero, old->type));
-  }
-  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
-  IrVar *inner = old ? ir_var(s->k, IRV_LET, "element", old->type) : NULL;
-  atomic_fenced(s, a, inner);
-  if (old)
-    low_emit_set(s, old, ir_ref(s->k, inner));
-  low_enter(s, before);
-}
-
-static IrExpr *atomic_once(Simple *s, void *ctx) {
-  const IrAtomic *a = ctx;
-  IrVar *v = ir_var(s->k, IRV_LET, "before", a->at.buf->dtype);
-  atomic_checked(s, a, v);
-  return ir_ref(s->k, v);
-}
-
-static void lower_atomic(Simple *s, IrStmt *st) {
-  IrAtomic *a = &st->as.atomic;
-  if (s->in_map) {
-    atomic_checked(s, a, a->old);
-    return;
-  }
-  low_flush(s); /* everything that the block did is done before it */
-  low_note_buffer(s, a->at.buf, IR_READS | IR_WRITES);
-  if (a->old) {
-    low_broadcast(s, a->old, atomic_once, a);
-    return;
-  }
-  low_fence(s);
-  IrBlock *before = low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
-  atomic_checked(s, a, NULL);
-  low_enter(s, before);
 }
 
 /* ---------------------------------------------------------------- control */
@@ -285,11 +128,13 @@ static void leave_loop(Simple *s) {
   low_enter(s, before);
 }
 
+/* A return inside a map does not exist. */
 static bool finds_return(IrStmt *st, void *ctx) {
   *(bool *)ctx |= st->kind == IRK_RETURN;
   return true;
 }
 
+/* Whether a loop can be left by `return`, so that those around it must be left too. */
 static bool has_return(IrStmt *st) {
   bool found = false;
   IrBlock *inner;
@@ -298,11 +143,13 @@ static bool has_return(IrStmt *st) {
   return found;
 }
 
+/* With slabs `return` is a way out of loops, one after the other. */
 static void after_loop(Simple *s, IrStmt *st) {
   if (s->slot && s->left && has_return(st))
     leave_loop(s);
 }
 
+/* All threads leave together and with nothing held: what follows starts clean. */
 static void lower_jump(Simple *s, const IrStmt *st) {
   if (!s->in_map)
     low_flush(s);
@@ -334,6 +181,7 @@ static void check_step(Simple *s, const IrFor *f) {
   low_enter(s, before);
 }
 
+/* Knobs of the schedule mean nothing here; the order of iterations is the program's. */
 static void lower_for(Simple *s, IrStmt *st) {
   IrFor f = st->as.loop;
   check_step(s, &f);
@@ -356,6 +204,7 @@ static void lower_for(Simple *s, IrStmt *st) {
   after_loop(s, st);
 }
 
+/* The condition's block runs before each test, so it starts with nothing held. */
 static void lower_while(Simple *s, IrStmt *st) {
   if (!s->in_map)
     low_flush(s);
@@ -411,11 +260,12 @@ static void lower_report(Simple *s, IrStmt *st) {
   ir_visit(st, &v);
   low_fence(s);
   bool all = st->as.report.kind == IRP_ASSERT; /* every thread finds the same */
-  IrBlock *before = all ? s->out : low_enter(s, &low_emit_if(s, is_first(s))->as.if_.then);
+  IrBlock *before = all ? s->out : low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
   low_emit(s, IRK_REPORT)->as.report = st->as.report;
   low_enter(s, before);
 }
 
+/* Spilled tiles are parameters; the others say their offset here. */
 static void lower_alloc(Simple *s, const IrStmt *st) {
   IrBuffer *b = st->as.alloc;
   b->layout = NULL; /* a statement about speed; row-major serves */
@@ -427,6 +277,7 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
   low_emit(s, IRK_ALLOC)->as.alloc = b;
 }
 
+/* Block level and the bodies of maps alike; in_map tells them apart. */
 static void lower_stmt(Simple *s, IrStmt *st) {
   s->at = st->span;
   switch (st->kind) {
@@ -449,16 +300,16 @@ static void lower_stmt(Simple *s, IrStmt *st) {
     lower_jump(s, st);
     break;
   case IRK_LOAD:
-    lower_load(s, st);
+    low_load(s, st);
     break;
   case IRK_STORE:
-    lower_store(s, st);
+    low_store(s, st);
     break;
   case IRK_ATOMIC:
     if (st->as.atomic.region)
       low_tile(s, st);
     else
-      lower_atomic(s, st);
+      low_atomic(s, st);
     break;
   case IRK_REPORT:
     lower_report(s, st);
@@ -479,6 +330,7 @@ void low_points(Simple *s, const IrBlock *in) {
     lower_stmt(s, in->v[i]);
 }
 
+/* Behind a jump nothing is reached, so no barrier stands there. */
 static bool ends_in_jump(const IrBlock *b) {
   return b->n && b->v[b->n - 1]->kind >= IRK_BREAK && b->v[b->n - 1]->kind <= IRK_RETURN;
 }
@@ -535,6 +387,7 @@ static void open_turns(Simple *s, const Grid *g, IrBlock *body) {
     s->left = low_emit_var(s, "left", ir_bool(k, false));
 }
 
+/* One block of the program, or turn after turn. */
 static void lower_body(Simple *s, const Grid *g, IrBlock *body, IrBlock *out) {
   low_enter(s, out);
   s->at = s->k->span;
@@ -545,6 +398,7 @@ static void lower_body(Simple *s, const Grid *g, IrBlock *body, IrBlock *out) {
     low_flush(s);
 }
 
+/* Declarations of the tiles through which threads tell each other come first. */
 static void finish(Simple *s, const IrBlock *body) {
   IrKernel *k = s->k;
   IrBlock all = {0};

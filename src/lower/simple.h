@@ -1,8 +1,8 @@
 /* simple.h: the simplest lowering of tile level to threads; what its files share. Private.
  *
- * simple.c: the kernel, control, block-level scalars; simple_place.c: where tiles lie, accesses,
- * bounds, barriers; simple_region.c: shapes and regions; simple_tile.c and simple_reduce.c: tile
- * operations as loops of the block's threads.
+ * simple.c: the kernel and control; simple_access.c: elements; simple_place.c: where tiles lie,
+ * accesses, bounds, barriers; simple_region.c: shapes and regions; simple_tile.c and
+ * simple_reduce.c: tile operations as loops of the block's threads.
  *
  * One block of threads runs a block's statements in order. A tile is a shared tile of the block,
  * or, where shared memory has no room, a slab of global scratch. A tile operation is a loop in
@@ -51,6 +51,8 @@ IrStmt *low_emit(Simple *s, IrKind kind);
 IrVar *low_emit_let(Simple *s, const char *name, IrExpr *value); /* let name = value */
 IrVar *low_emit_var(Simple *s, const char *name, IrExpr *value); /* var name = value */
 void low_emit_set(Simple *s, IrVar *var, IrExpr *value);
+void low_load_to(Simple *s, IrVar *var, IrAccess a); /* defines var by the element, unchecked */
+IrExpr *low_is_first(Simple *s);                     /* whether this is thread 0 */
 IrVar *low_emit_load(Simple *s, const char *name, IrAccess a);
 void low_emit_store(Simple *s, IrAccess a, IrExpr *value);
 void low_emit_op(Simple *s, OpCode op);       /* without operands */
@@ -61,6 +63,10 @@ IrBlock *low_enter(Simple *s, IrBlock *into); /* returns what was before */
 void low_fail(Simple *s, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The statements of a parallel loop's or whole-tile expression's body. */
 void low_points(Simple *s, const IrBlock *in);
+/* simple_access.c: accesses of elements. */
+void low_load(Simple *s, IrStmt *st);
+void low_store(Simple *s, IrStmt *st);
+void low_atomic(Simple *s, IrStmt *st);
 /* Thread 0 does `then`; the value it returns goes to all threads, which define var with it. What
  * the caller has noted belongs to it. */
 void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx);

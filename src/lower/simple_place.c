@@ -23,6 +23,7 @@ Place *low_place_of(Simple *s, const IrBuffer *b) {
 
 /* ---------------------------------------------------------------- planning */
 
+/* Remembered before anything is moved: regions and checks go on speaking of the program's tile. */
 static void note_tile(Simple *s, const IrBuffer *b) {
   Place *p = low_place_of(s, b);
   int64_t n = 1;
@@ -58,12 +59,14 @@ static void use_buffer(IrBuffer **b, unsigned how, void *ctx) {
   u->last[(*b)->id] = u->now + 1;
 }
 
+/* Nested statements count for the one that holds them. */
 static bool use_stmt(IrStmt *st, void *ctx) {
   IrVisitor v = {NULL, NULL, use_buffer, ctx};
   ir_visit(st, &v);
   return true;
 }
 
+/* First byte behind a tile. */
 static int64_t end_of(Simple *s, const IrBuffer *b) {
   return b->offset + aligned(low_place_of(s, b)->bytes);
 }
@@ -82,6 +85,7 @@ static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
   return best;
 }
 
+/* Tiles of this block whose last use is behind us; enclosing blocks' tiles stay. */
 static void end_lives(Live *live, size_t outer, const LastUse *u) {
   size_t n = outer;
   for (size_t i = outer; i < live->tile.n; i++)
@@ -128,6 +132,7 @@ static int64_t plan(Simple *s) {
   return plan_block(s, &s->k->body, &live);
 }
 
+/* Moving the largest first keeps most tiles in shared memory. */
 static Place *largest(Simple *s) {
   Place *best = NULL;
   for (size_t i = 0; i < s->place.n; i++) {
@@ -183,6 +188,7 @@ static IrVar *pre_let(Simple *s, const char *name, IrExpr *value) {
   return st->as.let.var;
 }
 
+/* Blocks of the program become turns of as many slots as there are slabs. */
 static void spill_all(Simple *s) {
   IrKernel *k = s->k;
   IrExpr *slots = ir_ref(k, pre_let(s, "slots", count_slots(s)));
@@ -194,6 +200,7 @@ static void spill_all(Simple *s) {
   s->slot = k->grid_index[0] = ir_var(k, IRV_GRID, "slot", DT_I64);
 }
 
+/* Moves the largest tile to scratch until the rest fits. */
 bool low_place_tiles(Simple *s) {
   int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
@@ -214,6 +221,7 @@ bool low_place_tiles(Simple *s) {
 
 /* ---------------------------------------------------------------- barriers */
 
+/* Buffers are also made while lowering. */
 static void grow(Simple *s, uint32_t id) {
   while (s->held.n <= id) {
     VEC_PUSH(s->arena, &s->held, 0);
@@ -228,6 +236,7 @@ void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
   s->now.v[b->id] |= (uint8_t)how;
 }
 
+/* Behind it nothing is held. */
 void low_barrier(Simple *s) {
   low_emit_op(s, OP_SYNCTHREADS);
   for (size_t i = 0; i < s->held.n; i++)
@@ -273,6 +282,7 @@ IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
   return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
 }
 
+/* Of the program's tile, wherever it lies. */
 static int rank_of(Simple *s, const IrBuffer *b) {
   const Place *p = low_place_of(s, b);
   return p->tile ? p->rank : b->rank;
@@ -320,6 +330,7 @@ static IrExpr *outside(Simple *s, IrExpr *i, IrExpr *n) {
   return bad ? ir_op2(s->k, OP_OR, bad, past) : past;
 }
 
+/* A FAULT for each axis that may be left, so that it names the axis. */
 IrExpr *low_check_access(Simple *s, const IrAccess *a) {
   IrExpr *bad = NULL;
   if (!a->check || a->buf->unchecked || s->k->unchecked)

@@ -8,6 +8,7 @@
 
 /* ---------------------------------------------------------------- reductions */
 
+/* These keep an index beside the best value. */
 static bool is_arg(OpCode op) {
   return op == OP_ARGMAX || op == OP_ARGMIN;
 }
@@ -53,10 +54,12 @@ typedef struct Line {
   IrExpr *const *index; /* of the other axes, the result's order */
 } Line;
 
+/* Elements that one fold goes over. */
 static int64_t line_count(const Line *l) {
   return l->axis < 0 ? low_count_of(&l->shape) : l->shape.extent[l->axis];
 }
 
+/* The r-th element of the line. */
 static IrVar *load_line(Simple *s, const Line *l, IrExpr *r) {
   IrExpr *index[IR_MAX_RANK];
   if (l->axis < 0)
@@ -66,6 +69,7 @@ static IrVar *load_line(Simple *s, const Line *l, IrExpr *r) {
   return low_load_region(s, "x", l->src, index);
 }
 
+/* From the identity upwards: the evaluator's order, and so its bits. */
 static IrExpr *fold_line(Simple *s, OpCode op, const Line *l) {
   IrBlock *before;
   IrExpr *start = ir_const(s->k, op_identity(op, l->src->buf->dtype));
@@ -77,6 +81,7 @@ static IrExpr *fold_line(Simple *s, OpCode op, const Line *l) {
   return ir_ref(s->k, acc);
 }
 
+/* No elements have no best one: a fault, as at tile level. */
 static IrExpr *arg_line(Simple *s, OpCode op, const Line *l) {
   IrBlock *before, *then;
   if (line_count(l) == 0) {
@@ -112,6 +117,7 @@ static IrExpr *produce_reduce(Simple *s, const void *op, IrExpr *const *index) {
   return reduce_line(s, r->op, &l);
 }
 
+/* Row-major, by the one thread that runs it. */
 IrExpr *low_reduce_scalar(Simple *s, void *ctx) {
   const IrReduce *r = ctx;
   Line l = {&r->src, -1, low_shape_of(s, &r->src, NULL), NULL};
@@ -146,6 +152,7 @@ static void scan_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hold,
   low_enter(s, before);
 }
 
+/* What the line computed goes where its source was. */
 static void unhold_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hold, IrExpr *place) {
   IrBlock *before;
   IrExpr *index[IR_MAX_RANK], *at[IR_MAX_RANK];

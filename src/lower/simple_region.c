@@ -105,6 +105,7 @@ void low_region_index(Simple *s, const IrRegion *r, IrExpr *const *index, IrExpr
   }
 }
 
+/* Of the program's tile or tensor. */
 static int program_rank(Simple *s, const IrBuffer *b) {
   const Place *p = low_place_of(s, b);
   return p->tile ? p->rank : b->rank;
@@ -184,6 +185,7 @@ IrBlock *low_enter_if(Simple *s, IrExpr *cond) {
   return cond ? low_enter(s, &low_emit_if(s, cond)->as.if_.then) : s->out;
 }
 
+/* The same loop computes (to the target or to hold) and empties hold. */
 static void write_loop(Simple *s, const Write *w, IrBuffer *hold, bool compute) {
   IrExpr *index[IR_MAX_RANK], *at[IR_MAX_RANK];
   IrBlock *before;
@@ -207,6 +209,7 @@ void low_between_phases(Simple *s, const IrBuffer *dst) {
   low_fence(s);
 }
 
+/* An empty result runs nothing. */
 void low_write_elements(Simple *s, const Write *w) {
   int64_t n = low_count_of(&w->shape), threads = s->k->threads;
   if (n == 0)

@@ -9,6 +9,7 @@
 
 /* ---------------------------------------------------------------- copy */
 
+/* Outside its source an element is the padding, converted as an element would be. */
 static IrExpr *produce_copy(Simple *s, const void *op, IrExpr *const *index) {
   const IrCopy *c = op;
   IrExpr *at[IR_MAX_RANK];
@@ -34,12 +35,14 @@ static void lower_copy(Simple *s, const IrCopy *c) {
 
 /* ---------------------------------------------------------------- products */
 
+/* What products accumulate in (language.md, Products). */
 static DType product_type(DType t) {
   if (dtype_is_float(t))
     return t == DT_F64 ? DT_F64 : DT_F32;
   return dtype_size(t) == 1 ? DT_I32 : DT_I64;
 }
 
+/* One chain, k ascending, rounded once to the target's dtype. */
 static IrExpr *produce_dot(Simple *s, const void *op, IrExpr *const *index) {
   const IrDot *d = op;
   IrKernel *k = s->k;
@@ -68,6 +71,7 @@ static void lower_dot(Simple *s, const IrDot *d) {
 
 /* ---------------------------------------------------------------- atomics of regions */
 
+/* Only where both sides lie inside. */
 static void lower_atomic_region(Simple *s, const IrAtomic *a) {
   IrExpr *index[IR_MAX_RANK], *to[IR_MAX_RANK], *from[IR_MAX_RANK];
   Shape x = low_shape_of(s, &a->dst, &a->src);
@@ -88,6 +92,7 @@ static void lower_atomic_region(Simple *s, const IrAtomic *a) {
 
 /* ---------------------------------------------------------------- parallel loops */
 
+/* A declaration inside a map is each iteration's own. */
 static void note_use(IrBuffer **b, unsigned how, void *ctx) {
   if (!(how & IR_DECLARES))
     low_note_buffer(ctx, *b, how);
@@ -99,6 +104,7 @@ static bool note_stmt(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* What the block did before its atomics must be visible to who sees them. */
 static bool has_atomic(IrStmt *st, void *ctx) {
   *(bool *)ctx |= st->kind == IRK_ATOMIC;
   return true;
@@ -164,6 +170,7 @@ void low_map(Simple *s, IrStmt *st) {
 
 /* ---------------------------------------------------------------- dispatch */
 
+/* Regions are checked and barriers stand by now. */
 static void dispatch(Simple *s, IrStmt *st) {
   switch (st->kind) {
   case IRK_COPY:
@@ -183,6 +190,7 @@ static void dispatch(Simple *s, IrStmt *st) {
   }
 }
 
+/* Tiles only: a region of a tensor may reach beyond it. */
 static void check_regions(Simple *s, IrStmt *st, IrExpr **ok) {
   switch (st->kind) {
   case IRK_COPY:
