@@ -271,6 +271,7 @@ static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
   l->tensor = ARENA_ARRAY(m, Tensor *, l->n);
   l->original = ARENA_ARRAY(m, Tensor *, l->n);
   l->fresh = ARENA_ARRAY(m, bool, l->n);
+  l->written = ARENA_ARRAY(m, uint8_t *, l->n);
   Span *where = ARENA_ARRAY(m, Span, l->n);
   for (size_t i = 0; i < l->n; i++)
     where[i] = i < p->n ? p->where[i] : a->span;
@@ -324,8 +325,7 @@ static uint8_t *unwritten(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   if (!l->fresh[i] || b->init || b->role != IRR_OUT)
     return NULL;
-  size_t n = (size_t)tensor_count(l->tensor[i]);
-  return calloc(n ? n : 1, 1);
+  return session_alloc(l->s, (size_t)tensor_count(l->tensor[i]));
 }
 
 static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
@@ -346,17 +346,17 @@ static void host_arguments(Launch *l, EvalChecks checks) {
     IrTensorArg *a = &l->b->tensor[b->id];
     a->data = launch_writes(l, i) || b->role == IRR_SCRATCH ? tensor_data_write(t)
                                                             : (void *)(uintptr_t)tensor_data(t);
-    a->written = checks == CHECKS_NONE ? NULL : unwritten(l, i);
+    a->written = l->written[i] = checks == CHECKS_NONE ? NULL : unwritten(l, i);
   }
 }
 
-static void free_written(Launch *l) {
+void launch_forget(Launch *l) {
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
-    if (!b)
-      continue;
-    free(l->b->tensor[b->id].written);
-    l->b->tensor[b->id].written = NULL;
+    if (b)
+      l->b->tensor[b->id].written = NULL;
+    free(l->written[i]);
+    l->written[i] = NULL;
   }
 }
 
@@ -409,13 +409,17 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
   EvalProgram *p = program(l, level, k);
+  launch_forget(l);
   host_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
   EvalOptions o = session_eval_options(l->s, checks);
+  o.budget = l->budget;
+  o.blocks_run = &l->blocks_run;
   Status status = eval_run(p, b, &o, &l->s->diags);
-  free_written(l);
-  if (status != ST_OK)
-    session_fail_call(l->s, status, l->span, l->name);
+  if (status == ST_OK)
+    return;
+  launch_forget(l);
+  session_fail_call(l->s, status, l->span, l->name);
 }
 
 const IrKernel *launch_thread(Launch *l) {
@@ -433,6 +437,7 @@ void launch_run(Launch *l) {
     device_launch(l);
   else
     launch_evaluate(l, l->ir->level, checks);
+  launch_forget(l);
 }
 
 Value launch_result(Launch *l) {

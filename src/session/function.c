@@ -161,15 +161,6 @@ static Value call_at(Session *s, Value fn, const Value *v, Tensor *const *views,
   return run_body(s, fn, one, span);
 }
 
-static bool step(const Tensor *t, int64_t *index) {
-  for (int a = t->rank; a-- > 0;) {
-    if (++index[a] < t->extent[a])
-      return true;
-    index[a] = 0;
-  }
-  return false;
-}
-
 /* views: the tensor arguments stretched to one shape, NULL for the others. */
 static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *views, size_t n,
                           const Tensor *shape, Span span) {
@@ -199,7 +190,7 @@ static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *v
     }
     tensor_set(out, index, val_to_scalar(x));
     host_drop_temps(s, temps);
-  } while (step(shape, index));
+  } while (tensor_next(shape, index));
   return result;
 }
 

@@ -50,7 +50,10 @@ typedef struct Launch {
       *original; /* by parameter: the caller's tensor where `tensor` is a copy of it, else NULL */
   bool *fresh;   /* by parameter: an output that this call allocated */
   const Span *where; /* by parameter: the argument's place */
-  Tensor **scratch;  /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
+  uint8_t **written; /* by parameter: which elements a run wrote; NULL: not known (launch_forget) */
+  double budget; /* seconds for a run on the evaluator, past which only some blocks run; 0: all */
+  int64_t blocks_run;
+  Tensor **scratch; /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
   size_t nscratch;
 } Launch;
 
@@ -59,8 +62,10 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l);
 /* Replaces outputs by new ones and inout arguments by copies, so that a run changes nothing else.
  */
 void launch_isolate(Launch *l);
-/* Runs at a level on the evaluator; checks as given. */
+/* Runs at a level on the evaluator; checks as given. Keeps in l->written what was written, until
+ * launch_forget. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
+void launch_forget(Launch *l);
 /* Runs on the session's device, whichever it is. */
 void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */

@@ -208,8 +208,7 @@ static void byte_range(const Tensor *t, int64_t *low, int64_t *high) {
   *high = (*high + 1) * size;
 }
 
-/* Steps index to the next element in row-major order; false after the last. */
-static bool next_index(const Tensor *t, int64_t *index) {
+bool tensor_next(const Tensor *t, int64_t *index) {
   for (int a = t->rank; a-- > 0;) {
     if (++index[a] < t->extent[a])
       return true;
@@ -232,7 +231,7 @@ static bool visit_bytes(const Tensor *t, int64_t low, int64_t high, unsigned cha
         map[b - low] = 1;
       else if (map[b - low])
         return true;
-  } while (next_index(t, index));
+  } while (tensor_next(t, index));
   return false;
 }
 

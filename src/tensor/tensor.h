@@ -122,6 +122,10 @@ Tensor *tensor_cast(const Tensor *t, DType to, Str *why);
 Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why);
 Tensor *tensor_eye(DType t, int64_t rows, int64_t columns, Str *why);
 
+/* Steps index to the next element in row-major order; false after the last (index is all zero
+ * then). */
+bool tensor_next(const Tensor *t, int64_t *index);
+
 /* Walks the elements of up to four tensors of one shape in row-major order, in runs along a
  * coalesced innermost axis. Runs are numbered, so that workers can take ranges of them. */
 typedef struct TensorRuns {
