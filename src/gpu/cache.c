@@ -169,6 +169,7 @@ typedef struct Shard {
   uint64_t bytes;
 } Shard;
 
+/* Nothing else in the folders is ours to remove. */
 static bool is_key(const char *name) {
   return strlen(name) == KEY_CHARS && strspn(name, "0123456789abcdef") == KEY_CHARS;
 }
@@ -266,6 +267,8 @@ static bool write_entry(int fd, const GpuKey *key, const void *data, size_t n) {
   return close(fd) == 0 && ok;
 }
 
+/* Through a temporary name in the same folder, which rename replaces in one step: readers see the
+ * old entry, the new one, or none. */
 void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
   char name[KEY_CHARS + 1], path[768], target[768];
   unsigned shard = key->b[0] >> 4;
@@ -328,6 +331,7 @@ GpuCacheInfo gpu_cache_info(GpuRt *rt) {
   return info;
 }
 
+/* Entries only: the folders stay, and so does whatever else a user keeps there. */
 unsigned gpu_cache_clear(GpuRt *rt) {
   unsigned removed = 0;
   for (int i = 0; i < SHARDS; i++) {

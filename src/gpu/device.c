@@ -124,6 +124,7 @@ static void join_starter(GpuRt *rt) {
   rt->joined = true;
 }
 
+/* The tables only: the library itself stays, for it does not survive being unloaded. */
 void gpu_driver_free(GpuRt *rt) {
   join_starter(rt);
   Driver *d = rt->driver;
@@ -138,7 +139,8 @@ void gpu_driver_free(GpuRt *rt) {
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/* After these the context is gone, and no new one of this process works. */
+/* After these the context is gone and no new one of this process works: measured, not read.
+ * Anything else (out of memory, a bad argument) leaves the device as it was. */
 static bool is_sticky(CUresult r) {
   switch (r) {
   case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -160,6 +162,7 @@ static bool is_sticky(CUresult r) {
   }
 }
 
+/* The one place that sets the reason, so that it is always that of the last failure. */
 Status gpu_refuse(Gpu *g, Status st, const char *fmt, ...) {
   va_list ap;
   str_clear(&g->why);
@@ -280,10 +283,12 @@ Status gpu_sync(Gpu *g, GpuStream *stream) {
 GpuPtr gpu_stop_word(const Gpu *g) {
   return g->stop_word;
 }
+/* The device's address of host memory: under unified addressing it is the same number. */
 GpuPtr gpu_fault_slot(const Gpu *g) {
   return g->fault_device;
 }
 
+/* volatile: the device wrote it behind the compiler's back. Called after a wait only. */
 bool gpu_fault_take(Gpu *g, GpuFault *out) {
   if (!g->words || *(volatile uint32_t *)&g->words->fault.claimed == 0)
     return false;
@@ -416,7 +421,8 @@ Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why) {
 
 /* ---- closing ------------------------------------------------------------------------------- */
 
-/* On a lost device the driver would refuse; what it holds ends with the process. */
+/* On a lost device the driver would refuse; what it holds ends with the process. Errors are not
+ * looked at: there is nobody to tell. */
 static void close_driver_side(Gpu *g) {
   const Driver *d = g->d;
   if (g->main)
@@ -445,6 +451,7 @@ static void close_driver_side(Gpu *g) {
   }
 }
 
+/* Modules first, while their context is there. */
 void gpu_close(Gpu *g) {
   if (!g)
     return;
@@ -463,6 +470,7 @@ bool gpu_built(void) {
   return true;
 }
 
+/* 0 with a reason rather than an error: callers fall back to the CPU. */
 int gpu_count(GpuRt *rt, Str *why) {
   int count = 0;
   join_starter(rt);

@@ -23,6 +23,7 @@ static Status load_failed(Gpu *g, CUresult r, const GpuImage *image) {
   return st;
 }
 
+/* Linked into the device's list, so that closing the device finds it. */
 Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out) {
   *out = NULL;
   if (!gpu_alive(g))
@@ -41,6 +42,8 @@ Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out) {
   return ST_OK;
 }
 
+/* Unloading one that is not there any more does nothing: programs and devices are freed in any
+ * order. */
 void gpu_module_unload(Gpu *g, GpuModule *m) {
   GpuModule **at = &g->modules;
   while (*at && *at != m)
@@ -58,6 +61,7 @@ void gpu_module_unload(Gpu *g, GpuModule *m) {
   free(m);
 }
 
+/* The driver is asked once a name; kernels live as long as their module. */
 Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out) {
   size_t n = strlen(name) + 1;
   *out = NULL;
@@ -83,6 +87,7 @@ Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out
   return ST_OK;
 }
 
+/* For tests: the cubin's own account of itself must agree. */
 Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out) {
   int v = 0;
   if (!gpu_alive(g))
@@ -167,6 +172,7 @@ static Status launch_with(Gpu *g, const GpuLaunch *l, CUlaunchAttribute *a, unsi
                     l->where ? l->where : l->kernel->name);
 }
 
+/* The plain call for plain launches: it is the faster of the two. */
 Status gpu_launch(Gpu *g, const GpuLaunch *l) {
   CUlaunchAttribute a[2];
   if (!gpu_alive(g))
@@ -188,6 +194,7 @@ Status gpu_launch(Gpu *g, const GpuLaunch *l) {
 
 /* ---- streams and events -------------------------------------------------------------------- */
 
+/* The main stream where none is named. */
 CUstream gpu_cu_stream(const Gpu *g, const GpuStream *s) {
   return s ? s->s : g->main;
 }
@@ -250,6 +257,7 @@ Status gpu_event_wait(Gpu *g, GpuEvent *e, GpuStream *s) {
   return ST_OK;
 }
 
+/* Both are waited for with interrupts seen; the driver alone would say "not ready". */
 Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms) {
   float x = 0;
   if (!gpu_alive(g))

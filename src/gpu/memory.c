@@ -27,6 +27,7 @@ static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
       gpu_size_text(free_bytes, have, sizeof have), gpu_size_text(total, all, sizeof all));
 }
 
+/* Everything queued must have ended: memory that is still in use cannot be given back. */
 Status gpu_trim(Gpu *g) {
   if (!gpu_alive(g))
     return ST_DEVICE;
@@ -80,7 +81,7 @@ Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-/* The i-th pinned buffer, free to be filled. */
+/* Made on first use: 8 MiB of pinned memory are not for programs that never copy much. */
 static Status staging_take(Gpu *g, size_t i, Staging **out) {
   Staging *s = &g->staging[i & 1];
   if (!s->p) {
@@ -101,6 +102,8 @@ static size_t piece(size_t n, size_t at) {
   return n - at < (size_t)STAGING_BYTES ? n - at : (size_t)STAGING_BYTES;
 }
 
+/* Small pieces go straight: the driver copies them before it returns. Large ones would make it wait
+ * for the whole transfer from pageable memory, at half the speed. */
 Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n) {
   if (!gpu_alive(g))
     return ST_DEVICE;
@@ -169,6 +172,7 @@ Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n) {
   return ST_OK;
 }
 
+/* Widths the hardware can fill with; count is in words of that width. */
 Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count) {
   if (!gpu_alive(g))
     return ST_DEVICE;

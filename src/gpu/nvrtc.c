@@ -62,6 +62,7 @@ const char *gpu_nvrtc_path(GpuRt *rt) {
   return gpu_nvrtc(rt, NULL) ? rt->nvrtc.lib.path : "";
 }
 
+/* For `tilesh doctor` and for tests that ask whether there is a compiler at all. */
 const char *gpu_nvrtc_version(GpuRt *rt, Str *why) {
   const Nvrtc *t = gpu_nvrtc(rt, why);
   return t ? t->version_text : NULL;
@@ -77,7 +78,8 @@ typedef struct Options {
 } Options;
 
 /* Products and sums are contracted only where the text says fma: the same bits as the evaluator.
- * Names that a printed kernel does not use (177, 550) are not worth a warning. */
+ * The cubin is asked for by a real architecture, so that the driver's compiler is never used. Names
+ * that a printed kernel does not use (177, 550) are not worth a warning. */
 static bool make_options(const GpuCompile *job, Options *o) {
   int n = snprintf(o->arch, sizeof o->arch, "--gpu-architecture=%s", job->arch);
   o->n = 0;

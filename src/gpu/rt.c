@@ -89,6 +89,7 @@ double gpu_now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* Three digits, in binary units; for people. */
 const char *gpu_size_text(uint64_t bytes, char *buf, size_t n) {
   static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double x = (double)bytes;
@@ -147,7 +148,7 @@ static void scan_notes(const unsigned char *p, size_t n, BuildId *id) {
   }
 }
 
-/* The first object reported is the program itself; we look at no other. */
+/* The first object reported is the program itself; the walk ends there. */
 static int scan_program(struct dl_phdr_info *info, size_t size, void *ctx) {
   (void)size;
   for (int i = 0; i < info->dlpi_phnum; i++) {

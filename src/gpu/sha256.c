@@ -7,10 +7,12 @@
 
 #include <string.h>
 
+/* n is 1 to 31. */
 static uint32_t ror(uint32_t x, unsigned n) {
   return x >> n | x << (32 - n);
 }
 
+/* The standard counts bytes from the top. */
 static uint32_t read_be(const unsigned char *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
@@ -86,6 +88,7 @@ void gpu_hash_text(GpuHash *h, const char *s) {
   gpu_hash_add(h, s, (size_t)n);
 }
 
+/* A one bit, zeros, and the length in bits, so that the last block is full. */
 GpuKey gpu_hash_end(GpuHash *h) {
   GpuKey key;
   unsigned char tail[72] = {0x80};

@@ -7,10 +7,12 @@
  */
 #include "cuda_print.h"
 
+/* They are computed with as f32 and rounded after every operation, as on the CPU. */
 bool cuda_is_narrow(DType t) {
   return t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2;
 }
 
+/* One conversion there and back on the hardware; f8 by arithmetic, for sm_80 has no instruction. */
 const char *cuda_rounder(Printer *p, DType t) {
   const char *name = arena_printf(p->a, "ts_round_%s", dtype_name(t));
   (void)cuda_part(p, name);
@@ -26,6 +28,7 @@ static const char *mover(Printer *p, const char *which, DType t) {
   return name;
 }
 
+/* A bool in memory is a byte that may hold anything but 0 for true. */
 void cuda_from_memory(Printer *p, DType t, const char *text, Str *out) {
   const char *fn = mover(p, "load", t);
   if (fn)
@@ -36,6 +39,8 @@ void cuda_from_memory(Printer *p, DType t, const char *text, Str *out) {
     str_add(out, text);
 }
 
+/* The value is on its grid already, so the store's rounding is exact; infinities of f8 saturate
+ * here. */
 void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out) {
   const char *fn = mover(p, "store", t);
   if (fn)
@@ -91,7 +96,7 @@ static void int_to_narrow_float(Printer *p, const IrExpr *x, DType to, Str *out)
   str_add(out, exact ? ")" : "))");
 }
 
-/* Whether every value of `from` is one of `to`. */
+/* f8 has fewer bits and less range than f16 and bf16; f16 and bf16 hold none of each other. */
 static bool holds(DType to, DType from) {
   if (from == to || to == DT_F32)
     return true;
@@ -132,6 +137,7 @@ static void int_to_int(Printer *p, const IrExpr *e, int prec, Str *out) {
   cuda_expr(p, x, PREC_UNARY, out);
 }
 
+/* NaN is true: it is not equal to zero. Integers to bool and back go through comparisons too. */
 void cuda_cast(Printer *p, const IrExpr *e, int prec, Str *out) {
   const IrExpr *x = e->arg[0];
   bool from_float = dtype_is_float(x->type), to_float = dtype_is_float(e->type);
@@ -155,7 +161,8 @@ void cuda_cast(Printer *p, const IrExpr *e, int prec, Str *out) {
     int_to_int(p, e, prec, out);
 }
 
-/* The bits of a value, as an unsigned of its size, then as the other type. */
+/* Through the unsigned type of the size: narrow floats leave and enter the float that carries them.
+ */
 void cuda_bitcast(Printer *p, const IrExpr *e, Str *out) {
   const IrExpr *x = e->arg[0];
   const char *load = mover(p, "load", e->type), *store = mover(p, "store", x->type);

@@ -11,7 +11,8 @@
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-/* Whether a 32-bit variable can hold it. */
+/* A value that a 32-bit variable holds: addresses then cost one instruction instead of two, and the
+ * text needs no `long long`. */
 static bool fits_int(Range r) {
   return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
@@ -49,6 +50,8 @@ CType cuda_var_ctype(Printer *p, const IrVar *v) {
   return type_of(v->type, narrow);
 }
 
+/* An operation whose range fits may still have operands that do not: those keep their own width,
+ * and C converts the result where it is stored. */
 CType cuda_ctype(Printer *p, const IrExpr *e) {
   if (e->op == OP_VAR)
     return cuda_var_ctype(p, e->as.var);
@@ -61,16 +64,19 @@ CType cuda_ctype(Printer *p, const IrExpr *e) {
   return type_of(DT_I64, fits_int(cuda_range(p, e)));
 }
 
+/* C++ names, for the text is CUDA C++ without headers: no stdint.h, no cuda_fp16.h. */
 const char *cuda_cname(CType t) {
   static const char *const name[] = {
       "bool", "int", "unsigned", "long long", "unsigned long long", "float", "double"};
   return name[t];
 }
 
+/* Registers hold values, memory holds bits: a bool is a bool here and a byte there. */
 const char *cuda_register(DType t) {
   return cuda_cname(type_of(t, false));
 }
 
+/* 16-bit and 8-bit floats are moved as integers of their size; the prelude converts them. */
 const char *cuda_memory(DType t) {
   static const char *const name[DT_COUNT] = {
       [DT_BOOL] = "unsigned char",
@@ -94,7 +100,8 @@ const char *cuda_memory(DType t) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/* The shortest decimal that reads back the same; inf and NaN have no literal. */
+/* The shortest decimal that reads back the same, so that the text is readable and NVRTC, which
+ * rounds correctly, gives the same bits; infinities and NaN have no literal. */
 static void float_constant(Printer *p, DType t, double x, Str *out) {
   const char *suffix = t == DT_F64 ? "_f64" : "";
   bool special = x != x || x - x != 0.0;
@@ -145,6 +152,7 @@ static bool is_negative(const IrExpr *e) {
                                  : e->as.value.as.i < 0;
 }
 
+/* A sign in front of a literal is an operator to C: `a - -1` and `-1 * b` need parentheses. */
 static void constant(Printer *p, const IrExpr *e, int prec, Str *out) {
   bool paren = is_negative(e) && prec > PREC_ADD;
   if (paren)
@@ -165,6 +173,7 @@ typedef struct Operator {
   int prec;
 } Operator;
 
+/* C's own table of precedence for the operations that it has; the rest are calls. */
 static const Operator operators[OP_COUNT] = {
     [OP_ADD] = {" + ", PREC_ADD},    [OP_SUB] = {" - ", PREC_ADD},    [OP_MUL] = {" * ", PREC_MUL},
     [OP_AND] = {" & ", PREC_AND},    [OP_OR] = {" | ", PREC_OR},      [OP_XOR] = {" ^ ", PREC_XOR},
@@ -173,11 +182,13 @@ static const Operator operators[OP_COUNT] = {
     [OP_SHL] = {" << ", PREC_SHIFT}, [OP_SHR] = {" >> ", PREC_SHIFT},
 };
 
-/* Operands of bit operators and shifts are parenthesised even where C would not need it. */
+/* Bit operators and shifts bind in C where nobody remembers how: their operands are always in
+ * parentheses. Comparisons and arithmetic follow the usual reading. */
 static int operand_prec(int prec) {
   return prec < PREC_ADD && prec != PREC_REL && prec != PREC_EQ ? PREC_UNARY : prec;
 }
 
+/* Kept apart from its partner so that what stands between may have any shape. */
 static void open_paren(Str *out, bool yes) {
   if (yes)
     str_addc(out, '(');
@@ -187,7 +198,8 @@ static void close_paren(Str *out, bool yes) {
     str_addc(out, ')');
 }
 
-/* a op b, where C computes it in the type it should have. `widen` casts the first operand. */
+/* The right operand needs one level more: a - (b - c). With `widen` the product of two ints is
+ * computed in 64 bits, as the language computes it. */
 static void infix(Printer *p, const IrExpr *e, Operator o, int prec, const char *widen, Str *out) {
   int inner = operand_prec(o.prec);
   open_paren(out, prec > o.prec);
@@ -203,6 +215,7 @@ static bool is_arithmetic(OpCode op) {
   return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_NEG;
 }
 
+/* Bits of the language's type, which the C type may exceed. */
 static unsigned width(const IrExpr *e) {
   return dtype_bits(e->type);
 }
@@ -213,7 +226,8 @@ static bool constant_shift(const IrExpr *e) {
   return n >= 0 && n < (int64_t)width(e);
 }
 
-/* Whether the node can be spelled in unsigned arithmetic of its width. */
+/* Sums, differences, products and left shifts depend on their operands only modulo 2^n: a whole
+ * tree of them can be computed in unsigned arithmetic and converted once. A temporary is a leaf. */
 static bool is_modular(Printer *p, const IrExpr *e) {
   if (!dtype_is_int(e->type) || cuda_fact(p, e)->temp)
     return false;
@@ -222,7 +236,8 @@ static bool is_modular(Printer *p, const IrExpr *e) {
 
 static void modular(Printer *p, const IrExpr *e, CType u, int prec, Str *out);
 
-/* Negation is a difference from 0; a shift count stays a plain number. */
+/* Negation is a difference from 0, so that no unsigned is negated (a warning in every compiler); a
+ * shift count stays a plain number. */
 static void modular_infix(Printer *p, const IrExpr *e, CType u, int prec, Str *out) {
   Operator o = e->op == OP_NEG ? operators[OP_SUB] : operators[e->op];
   open_paren(out, prec > o.prec);
@@ -262,7 +277,9 @@ void cuda_expr_u32(Printer *p, const IrExpr *e, int prec, Str *out) {
   modular(p, e, C_UINT, prec, out);
 }
 
-/* Integer + - * and negation and constant left shifts, wrapping at the type's own width. */
+/* C promises nothing when a signed sum overflows, and NVRTC has no switch for it: where the ranges
+ * do not exclude it the sum is done in unsigned. Types below 32 bits cannot overflow in int and are
+ * cut to size afterwards. */
 static void integer(Printer *p, const IrExpr *e, int prec, Str *out) {
   CType c = cuda_ctype(p, e);
   bool small = width(e) < 32;
@@ -297,7 +314,8 @@ static void integer(Printer *p, const IrExpr *e, int prec, Str *out) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/* A shared address becomes the hardware's: the block's base is added. */
+/* The IR counts shared addresses from 0; wgmma wants the window's own: the block's base is added
+ * (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"). */
 static void descriptor(Printer *p, const IrExpr *e, Str *out) {
   (void)cuda_part(p, "ts_desc");
   p->shared = true;
@@ -309,8 +327,8 @@ static void descriptor(Printer *p, const IrExpr *e, Str *out) {
   str_addc(out, ')');
 }
 
-/* The type whose function is called: that of the operands, 32 bits where all of them are known to
- * fit. */
+/* The type whose function is called is that of the operands; the 32-bit one where everything fits.
+ * Counting bits is not the same at another width. */
 static DType call_type(Printer *p, const IrExpr *e) {
   DType t = e->nargs > 0 ? e->arg[0]->type : e->type;
   bool narrow = t == DT_I64 && cuda_ctype(p, e) == C_INT;
@@ -323,6 +341,8 @@ static DType call_type(Printer *p, const IrExpr *e) {
   return narrow && e->op != OP_POPCOUNT && e->op != OP_CLZ ? DT_I32 : t;
 }
 
+/* Rounding what is on the grid already would change nothing, but cost an instruction and a reader's
+ * attention. */
 static bool keeps_grid(OpCode op) { /* of narrow operands, the result is on their grid */
   switch (op) {
   case OP_NEG:
@@ -342,7 +362,7 @@ static bool keeps_grid(OpCode op) { /* of narrow operands, the result is on thei
   }
 }
 
-/* Comma-separated, in parentheses. */
+/* popcount and clz of a narrow negative number must not see the copies of its sign in the int. */
 static void arguments(Printer *p, const IrExpr *e, Str *out) {
   bool bits = e->op == OP_POPCOUNT || e->op == OP_CLZ;
   str_addc(out, '(');
@@ -355,8 +375,8 @@ static void arguments(Printer *p, const IrExpr *e, Str *out) {
   str_addc(out, ')');
 }
 
-/* A call of the row's prelude function; what is narrower than the function's type is cut to size.
- */
+/* A call of the row's prelude function. Narrow floats: computed as f32 and rounded once; fma
+ * through rounding to odd, since f32 alone would round twice. Narrow integers are cut to size. */
 static void call(Printer *p, const IrExpr *e, Str *out) {
   const OpInfo *info = op_info(e->op);
   const char *stem = info->cuda;
@@ -382,7 +402,8 @@ static void call(Printer *p, const IrExpr *e, Str *out) {
     str_addc(out, ')');
 }
 
-/* Plain / and % where both are known to be in their range. */
+/* C truncates, the language rounds down: the same for a non-negative dividend and positive divisor.
+ */
 static bool plain_division(Printer *p, const IrExpr *e) {
   if ((e->op != OP_FLOORDIV && e->op != OP_MOD) || !dtype_is_int(e->type))
     return false;
@@ -398,7 +419,7 @@ static void small_mulhi(Printer *p, const IrExpr *e, Str *out) {
   str_addf(out, ") >> %u)", width(e));
 }
 
-/* ~ of a narrow unsigned would set bits above its width. */
+/* ~ sets the bits above the width of a narrow unsigned; the cast takes them away. */
 static void complement(Printer *p, const IrExpr *e, Str *out) {
   if (e->type == DT_BOOL)
     str_addc(out, '!');
@@ -409,7 +430,7 @@ static void complement(Printer *p, const IrExpr *e, Str *out) {
   cuda_expr(p, e->arg[0], PREC_UNARY, out);
 }
 
-/* Both sides are evaluated in the language; they have no effect, so C may pick one. */
+/* The language evaluates both sides; they have no effect, so C may evaluate one. */
 static void choice(Printer *p, const IrExpr *e, int prec, Str *out) {
   open_paren(out, prec > PREC_CHOICE);
   cuda_expr(p, e->arg[0], PREC_CHOICE + 1, out);
@@ -473,6 +494,7 @@ static void node(Printer *p, const IrExpr *e, int prec, Str *out) {
     call(p, e, out);
 }
 
+/* Temporaries first: a node that was bound is spelled by its name from then on. */
 void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out) {
   const char *temp = cuda_fact(p, e)->temp;
   if (temp) {
@@ -508,7 +530,7 @@ void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out) {
 
 /* ---- what expressions share ---------------------------------------------------------------- */
 
-/* Each node once: a graph of n nodes may be a tree of 2^n. */
+/* Each node once: hash-consing makes graphs, and a graph of n nodes can be a tree of 2^n. */
 static void count_uses(Printer *p, const IrExpr *e) {
   if (e->nargs == 0)
     return;
@@ -520,7 +542,7 @@ static void count_uses(Printer *p, const IrExpr *e) {
     count_uses(p, e->arg[i]);
 }
 
-/* x + 1 is as short as a name. */
+/* A name for `x + 1` saves nothing; for a call or two operations it does. */
 static bool is_worth(const IrExpr *e) {
   for (int i = 0; i < e->nargs; i++)
     if (e->arg[i]->nargs > 0)
@@ -544,6 +566,8 @@ static void bind(Printer *p, const IrExpr *e) {
   cuda_fact(p, e)->temp = name;
 }
 
+/* Counted over all expressions of the statement first: an address that both sides of a store use is
+ * computed once. */
 void cuda_bind_shared(Printer *p, IrExpr *const *e, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (e[i])
@@ -553,6 +577,7 @@ void cuda_bind_shared(Printer *p, IrExpr *const *e, size_t n) {
       bind(p, e[i]);
 }
 
+/* Only the facts that were touched are looked at: a kernel has many more nodes than a statement. */
 void cuda_unbind(Printer *p) {
   for (size_t i = 0; i < p->touched.n; i++) {
     ExprFact *f = &p->fact.v[p->touched.v[i]];

@@ -10,7 +10,8 @@
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* A slice of a register array, as a pointer to its first register. */
+/* A pointer into an array of registers: after inlining and unrolling every index is a constant, so
+ * that ptxas sees registers; the gate refuses a kernel in which one was not. */
 static void registers(Printer *p, const IrOperand *o, Str *out) {
   int64_t first = -1;
   if (ir_is_const(o->expr, &first) && first == 0) {
@@ -22,7 +23,7 @@ static void registers(Printer *p, const IrOperand *o, Str *out) {
   str_addc(out, ']');
 }
 
-/* Pointer arithmetic in elements of the buffer. */
+/* In elements of the buffer; the hardware's 64-bit address is made by the pointer arithmetic. */
 static void global(Printer *p, const IrOperand *o, Str *out) {
   int64_t first = -1;
   str_add(out, cuda_buffer(p, o->buf));
@@ -32,7 +33,8 @@ static void global(Printer *p, const IrOperand *o, Str *out) {
   cuda_expr(p, o->expr, PREC_ADD + 1, out);
 }
 
-/* base: "smem", the address as instructions take it, or "ts_shared", a pointer. */
+/* base: "smem", the 32-bit address that asynchronous instructions take, or "ts_shared", the pointer
+ * from which the compiler knows the state space of a plain access. */
 static void shared(Printer *p, const char *base, const IrExpr *address, Str *out) {
   (void)cuda_part(p, "ts_smem");
   p->shared = true;
@@ -40,7 +42,8 @@ static void shared(Printer *p, const char *base, const IrExpr *address, Str *out
   cuda_expr_u32(p, address, PREC_ADD + 1, out);
 }
 
-/* By its address in the parameter space, where the hardware reads it. */
+/* By address in the parameter space: tensor maps must stay where the launch put them
+ * (PTX ISA, "Tensormap"; __grid_constant__). */
 static void tensor_map(Printer *p, const IrTmap *t, Str *out) {
   if (!p->tmap_name[t->id])
     p->tmap_name[t->id] = cuda_fresh(p, t->name);
@@ -116,7 +119,7 @@ static void line_of(Printer *p, const char *fn, const Str *args) {
 
 /* ---- calls of the prelude ------------------------------------------------------------------ */
 
-/* ts_name(operands) */
+/* ts_name(operands), the rule for every row that has no other. */
 static void plain(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
@@ -125,14 +128,15 @@ static void plain(Printer *p, const IrStmt *s) {
   line_of(p, stem(p, op), &args);
 }
 
-/* ts_name<constant>() */
+/* Immediates of the instruction are template arguments: a register would not assemble. */
 static void with_constant(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   need(p, s, stem(p, op));
   cuda_line(p, "%s<%lld>();", stem(p, op), (long long)constant(op, 0));
 }
 
-/* const T x = ts_name(operands) */
+/* The functions are templates over the type, so the call has no suffix; the lanes are all 32, which
+ * the verifier has made sure of. */
 static void value(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   const IrVar *v = op->operand[0].var;
@@ -143,7 +147,8 @@ static void value(Printer *p, const IrStmt *s) {
             str_text(&args));
 }
 
-/* ts_name_4(operands): 4 registers, which are operand `at` */
+/* The number of 8x8 matrices is part of the instruction, so of the name: operand `at` has as many
+ * registers. */
 static void counted(Printer *p, const IrStmt *s, int at) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
@@ -153,7 +158,7 @@ static void counted(Printer *p, const IrStmt *s, int at) {
   line_of(p, fn, &args);
 }
 
-/* ts_tma_load_2(operands): 2 coordinates, from operand `at` on */
+/* The rank is part of the instruction: as many coordinates as there are operands from `at` on. */
 static void with_coordinates(Printer *p, const IrStmt *s, int at) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
@@ -212,7 +217,7 @@ static const char *vector_type(size_t bytes) {
                       : "ts_b128";
 }
 
-/* The bits of element i out of the words, in the memory's type. */
+/* Elements are packed from the low end; 64-bit ones take two words, the low one first. */
 static const char *element_bits(Printer *p, int i, size_t size, int words) {
   if (size == 8)
     return arena_printf(p->a, "(unsigned long long)%s << 32 | %s", word(p, 2 * i + 1, words),
@@ -248,7 +253,8 @@ static void write_load(Printer *p, const char *name, DType t, int count) {
   cuda_part_add(p, name, &s);
 }
 
-/* The bits of r[i] as an unsigned. */
+/* A negative narrow integer is cut to its size before it is widened: the bits above belong to the
+ * next element. */
 static const char *store_element(Printer *p, DType t, int i) {
   const char *fn = t == DT_F16      ? "ts_store_f16"
                    : t == DT_BF16   ? "ts_store_bf16"
@@ -302,11 +308,13 @@ static void write_store(Printer *p, const char *name, DType t, int count) {
   cuda_part_add(p, name, &s);
 }
 
+/* The sizes one access can have, given at most 16 bytes. */
 static bool is_power_of_two(size_t x) {
   return x > 0 && (x & (x - 1)) == 0;
 }
 
-/* ts_load_f16x8(registers, pointer), ts_store_f16x8(pointer, registers) */
+/* ts_load_f16x8(registers, pointer), ts_store_f16x8(pointer, registers): one access of the whole
+ * slice, whose address the IR promises to be aligned to its size. */
 static void vector(Printer *p, const IrStmt *s, bool load, bool is_shared) {
   const IrOp *op = &s->as.op;
   const IrOperand *regs = &op->operand[load ? 0 : 1], *at = &op->operand[load ? 1 : 0];
@@ -335,6 +343,7 @@ static void vector(Printer *p, const IrStmt *s, bool load, bool is_shared) {
 
 /* ---- products of a warpgroup --------------------------------------------------------------- */
 
+/* What distinguishes one wgmma function from another. */
 typedef struct Wgmma {
   bool from_registers; /* A */
   bool fresh;          /* scale_d is known to be 0: D is written only */
@@ -395,8 +404,9 @@ static void outputs(Str *s, const Wgmma *w) {
   str_addc(s, '\n');
 }
 
-/* The accumulators are the first operands of the statement; the predicate is made inside, for
- * inline assembly has no predicate operands. */
+/* One asm statement a product: D in and out, descriptors or registers of A, then scale-d, which is
+ * a predicate and must be made inside. k is 32 bytes of the operands; only 16-bit types have the
+ * transposition immediates (PTX ISA, "wgmma.mma_async"). volatile keeps the order of a batch. */
 static void write_wgmma(Printer *p, const char *name, const Wgmma *w) {
   bool eight = dtype_bits(w->t) == 8;
   int n = w->n / 2, a = w->from_registers ? 4 : 1;
@@ -456,7 +466,7 @@ static void wgmma(Printer *p, const IrStmt *s) {
 
 /* ---- any operation ------------------------------------------------------------------------- */
 
-/* What the operands share, so that an address is computed once in the text too. */
+/* Addresses and coordinates; registers are named by constants and need no temporaries. */
 static void bind_operands(Printer *p, const IrOp *op) {
   IrExpr *used[16];
   size_t n = 0;
@@ -466,7 +476,8 @@ static void bind_operands(Printer *p, const IrOp *op) {
   cuda_bind_shared(p, used, n);
 }
 
-/* Each row says from which architecture on it exists. */
+/* The row says from which class of targets on the operation exists; said here with the place in the
+ * kernel, before ptxas says it without. */
 static bool available(Printer *p, const IrStmt *s) {
   const OpInfo *info = op_info(s->as.op.op);
   if (info->arch <= p->target->arch)

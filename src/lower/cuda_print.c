@@ -30,7 +30,7 @@ static const char *const reserved[] = {
     "unix",
 };
 
-/* By the language or by a name given before. */
+/* By the language, by CUDA's own variables, or by a name given before. */
 static bool is_taken(const Printer *p, const char *name) {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
     if (strcmp(name, reserved[i]) == 0)
@@ -38,6 +38,7 @@ static bool is_taken(const Printer *p, const char *name) {
   return map_get(p->names, name) != NULL;
 }
 
+/* Names of the language are ASCII already; names made by passes may hold anything. */
 static bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -56,13 +57,14 @@ const char *cuda_fresh(Printer *p, const char *wish) {
   return name;
 }
 
-/* Stride variables have no name of their own. */
+/* Stride variables have no name of their own: A_stride0 is axis 0 of A. */
 static const char *wish_of(Printer *p, const IrVar *v) {
   if (v->kind == IRV_STRIDE)
     return arena_printf(p->a, "%s_stride%d", v->buf->name, v->axis);
   return v->name ? v->name : "v";
 }
 
+/* Named on first use, which for a parameter also makes it one of the launch's arguments. */
 const char *cuda_var(Printer *p, const IrVar *v) {
   p->var_used[v->id] = true;
   if (!p->var_name[v->id])
@@ -70,6 +72,7 @@ const char *cuda_var(Printer *p, const IrVar *v) {
   return p->var_name[v->id];
 }
 
+/* A global buffer that nothing names (only a tensor map does) is no argument. */
 const char *cuda_buffer(Printer *p, const IrBuffer *b) {
   if (b->space == IRS_GLOBAL)
     p->buf_arg[b->id] = true;
@@ -99,7 +102,8 @@ static bool small_buffer(Printer *p, const IrBuffer *b) {
   return true;
 }
 
-/* ((i0 * e1 + i1) * e2 + i2) */
+/* Horner's form, ((i0 * e1 + i1) * e2 + i2): one multiply-add an axis. The first index is widened
+ * where a large tensor needs 64 bits. */
 static void row_major(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *out) {
   bool wide = b->rank > 1 && !small_buffer(p, b);
   for (int i = 2; i < b->rank; i++)
@@ -130,6 +134,8 @@ static void strided(Printer *p, const IrBuffer *b, IrExpr *const *index, Str *ou
   }
 }
 
+/* Address arithmetic cannot overflow for an element that is there, so it needs no modular detour.
+ */
 void cuda_offset(Printer *p, const IrBuffer *b, IrExpr *const *index, int prec, Str *out) {
   bool paren = prec > PREC_COMMA && b->rank > 1;
   if (b->rank == 0) {
@@ -221,6 +227,8 @@ static void parameter(Printer *p, Args *args, CudaArg arg, Str *out, const char 
   VEC_PUSH(p->a, args, arg);
 }
 
+/* __restrict__ with const lets the compiler load through the read-only path; the language forbids
+ * overlap of what is written with anything else. inout and scratch may be shared between blocks. */
 static void tensors(Printer *p, Args *args, Str *out) {
   for (size_t i = 0; i < p->k->buffers.n; i++) {
     const IrBuffer *b = p->k->buffers.v[i];
@@ -240,6 +248,7 @@ static bool is_stored_otherwise(DType t) {
   return dtype_is_float(t) && t != DT_F32 && t != DT_F64;
 }
 
+/* In order of the variables, which is the order of their declaration. */
 static void scalars(Printer *p, Args *args, Str *out, Str *first) {
   for (size_t i = 0; i < p->k->vars.n; i++) {
     const IrVar *v = p->k->vars.v[i];
@@ -294,7 +303,8 @@ static void grid_indices(Printer *p, Str *first) {
   }
 }
 
-/* At least one block a multiprocessor is always said: without it ptxas ignores setmaxnreg. */
+/* At least one block a multiprocessor is always said: without it ptxas does not know the registers
+ * at entry and ignores setmaxnreg (C7508). */
 static void bounds(const IrKernel *k, Str *out) {
   int c[3];
   for (int i = 0; i < 3; i++)
@@ -350,6 +360,7 @@ static bool check_limits(Printer *p) {
   return !p->failed;
 }
 
+/* One walk; what the body asked for on the way becomes the head of the text. */
 CudaText *cuda_print(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink) {
   Printer p = {.a = a, .k = k, .target = t, .sink = sink};
   set_up(&p);

@@ -45,6 +45,7 @@ static Wide add(Range a, Range b) {
   return w;
 }
 
+/* Least minus greatest, greatest minus least. */
 static Wide sub(Range a, Range b) {
   Wide w = {{0, 0}, true};
   if (__builtin_sub_overflow(a.lo, b.hi, &w.r.lo) || __builtin_sub_overflow(a.hi, b.lo, &w.r.hi))
@@ -67,7 +68,8 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
-/* By a positive divisor. */
+/* The dividend's extremes over the divisor's: the quotient is monotone in both as long as the
+ * divisor is positive. Rounding up adds at most one. */
 static Wide divide(Range a, Range b, bool up) {
   if (b.lo < 1 || a.lo == INT64_MIN || a.hi > INT64_MAX - b.hi)
     return no_range();
@@ -85,7 +87,7 @@ static Wide modulo(Range a, Range b) {
   return wide(0, a.lo >= 0 ? least(hi, a.hi) : hi);
 }
 
-/* The least 2^n - 1 that is at least x. */
+/* A bitwise or of numbers up to x stays below the next power of two. */
 static int64_t all_ones(int64_t x) {
   int64_t m = 0;
   while (m < x)
@@ -112,7 +114,8 @@ static Wide shift(OpCode op, Range a, Range n) {
   return op == OP_SHL ? mul(a, power) : divide(a, power, false);
 }
 
-/* What a node without integer operands can be: the hardware bounds its indices. */
+/* The hardware bounds its indices: grids have at most 2^31 - 1 blocks along x, 65535 along y and z;
+ * a warp 32 lanes; a block as many threads as the kernel says. */
 static Wide leaf(const Printer *p, const IrExpr *e) {
   int threads = p->k->threads > 0 ? p->k->threads : 1024;
   switch (e->op) {
@@ -203,6 +206,7 @@ static Wide whole(Printer *p, const IrExpr *e) {
   }
 }
 
+/* The table grows with the ids that are asked for; pointers into it live until the next call. */
 ExprFact *cuda_fact(Printer *p, const IrExpr *e) {
   while (p->fact.n <= e->id) {
     ExprFact none = {0};
@@ -222,6 +226,7 @@ static void learn(Printer *p, const IrExpr *e) {
   f->range = exact ? w.r : type;
 }
 
+/* The type's own range where nothing better is known, so that callers need no other case. */
 Range cuda_range(Printer *p, const IrExpr *e) {
   if (!cuda_fact(p, e)->known)
     learn(p, e);
@@ -233,11 +238,14 @@ bool cuda_exact(Printer *p, const IrExpr *e) {
   return cuda_fact(p, e)->exact;
 }
 
+/* Two facts about one value both hold. An empty meeting means code that never runs: either will do.
+ */
 static Range meet(Range a, Range b) {
   Range r = {most(a.lo, b.lo), least(a.hi, b.hi)};
   return r.lo <= r.hi ? r : a; /* a place that is never reached */
 }
 
+/* A let is bound once, so its range is that of its value wherever it is read. */
 void cuda_range_let(Printer *p, const IrVar *v, const IrExpr *e) {
   if (dtype_is_int(v->type))
     p->var_range[v->id] = meet(p->var_range[v->id], cuda_range(p, e));

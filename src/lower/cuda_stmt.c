@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* The only way text gets into the body, so that indentation cannot go wrong. */
 void cuda_line(Printer *p, const char *fmt, ...) {
   va_list ap;
   str_pad(&p->body, ' ', (size_t)p->indent * 2);
@@ -18,6 +19,7 @@ void cuda_line(Printer *p, const char *fmt, ...) {
   str_addc(&p->body, '\n');
 }
 
+/* Printing goes on after it: one run shows every statement that has no form on the GPU. */
 void cuda_fail(Printer *p, Span span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -27,6 +29,7 @@ void cuda_fail(Printer *p, Span span, const char *fmt, ...) {
   p->failed = true;
 }
 
+/* For use as an argument of cuda_line; lives as long as the text. */
 static const char *text_of(Printer *p, const IrExpr *e) {
   Str s = str_new(p->a);
   cuda_expr(p, e, PREC_COMMA, &s);
@@ -35,7 +38,8 @@ static const char *text_of(Printer *p, const IrExpr *e) {
 
 /* ---- the program's lines ------------------------------------------------------------------- */
 
-/* Once a line of the program, with the statement that stands there. */
+/* One comment a line of the program: several statements of a line stand below one. A backslash at
+ * its end would make C continue the comment. */
 static void comment(Printer *p, Span span) {
   uint32_t line, column;
   if (!span.file)
@@ -71,6 +75,7 @@ static void print_let(Printer *p, const IrStmt *s) {
   declare(p, s->as.let.var, text_of(p, s->as.let.value));
 }
 
+/* Wraps like every expression: `set i = i + 1` on an unbounded var is unsigned arithmetic. */
 static void print_set(Printer *p, const IrStmt *s) {
   cuda_bind_shared(p, &s->as.let.value, 1);
   cuda_line(p, "%s = %s;", cuda_var(p, s->as.let.var), text_of(p, s->as.let.value));
@@ -83,7 +88,8 @@ static bool in_registers(const IrBuffer *b) {
   return b->space == IRS_REG || b->space == IRS_LOCAL;
 }
 
-/* What other blocks write while a loop waits for it must be read anew each time. */
+/* In a `while` another block's store must become visible: the access is volatile, so the compiler
+ * neither keeps the value in a register nor moves the load out. Inputs are written by nobody. */
 static bool is_polled(const Printer *p, const IrBuffer *b) {
   return p->whiles > 0 && b->space == IRS_GLOBAL && b->role != IRR_IN;
 }
@@ -112,6 +118,7 @@ static void print_load(Printer *p, const IrStmt *s) {
   declare(p, s->as.access.var, str_text(&value));
 }
 
+/* Index and value may share subexpressions: they are bound together. */
 static void print_store(Printer *p, const IrStmt *s) {
   const IrAccess *at = &s->as.access.at;
   IrExpr *used[IR_MAX_RANK + 1];
@@ -140,6 +147,8 @@ static const char *atomic_function(Printer *p, const IrAtomic *a) {
   return fn;
 }
 
+/* The prelude's functions return the old value; where nobody asks for it the hardware's reduction
+ * is used, which the compiler picks by itself. */
 static void print_atomic(Printer *p, const IrStmt *s) {
   const IrAtomic *a = &s->as.atomic;
   const char *fn = atomic_function(p, a);
@@ -159,8 +168,8 @@ static void print_atomic(Printer *p, const IrStmt *s) {
     cuda_line(p, "%s;", str_text(&call));
 }
 
-/* A shared tile is a pointer into the block's bytes; registers are an array whose indices are
- * constants once loops are unrolled, so that it needs no memory. */
+/* A shared tile is a typed pointer into the block's bytes; a register array is a C array all of
+ * whose indices become constants when loops are unrolled, so that it needs no memory. */
 static void print_alloc(Printer *p, const IrStmt *s) {
   const IrBuffer *b = s->as.alloc;
   int64_t count = 1, extent = 0;
@@ -179,7 +188,8 @@ static void print_alloc(Printer *p, const IrStmt *s) {
 
 /* ---- control ------------------------------------------------------------------------------- */
 
-/* A block one level deeper; temporaries of the statement around it end here. */
+/* A block one level deeper. Temporaries of the statement around it end here: inside, a variable
+ * that they read may change. */
 static void nested(Printer *p, const IrBlock *b) {
   cuda_unbind(p);
   p->indent++;
@@ -187,7 +197,8 @@ static void nested(Printer *p, const IrBlock *b) {
   p->indent--;
 }
 
-/* A bound that the loop looks at again and again: a name, unless it is short and cannot change. */
+/* Bounds are evaluated once, before the loop: one that could change, or that costs something, gets
+ * a name of its own. */
 static const char *bound(Printer *p, const IrExpr *e, const char *wish) {
   if (e->nargs == 0 && !e->reads_mut)
     return text_of(p, e);
@@ -218,6 +229,8 @@ static void unrolling(Printer *p, const IrFor *f) {
     cuda_line(p, "#pragma unroll 1");
 }
 
+/* The index' range is known before the declaration picks its width; the step past the end must fit
+ * too (cuda_var_ctype). */
 static void print_for(Printer *p, const IrStmt *s) {
   const IrFor *f = &s->as.loop;
   IrExpr *used[3] = {f->lo, f->hi, f->step};
@@ -237,7 +250,8 @@ static void print_for(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
-/* The stop word is read once in 1024 rounds. */
+/* The stop word is read once in 1024 rounds by every thread, which costs nothing that can be
+ * measured; a mapped word instead of device memory would cost a hundred times. */
 static void open_while(Printer *p) {
   const char *calls = p->polls ? cuda_fresh(p, "polls") : NULL;
   if (calls)
@@ -261,6 +275,7 @@ static void leave_unless(Printer *p, IrExpr *cond) {
   p->indent--;
 }
 
+/* cond_block belongs to each round, so the condition stands inside the loop. */
 static void print_while(Printer *p, const IrStmt *s) {
   const IrWhile *w = &s->as.while_;
   open_while(p);
@@ -272,6 +287,7 @@ static void print_while(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
+/* No dangling else: blocks always have braces. */
 static void print_if(Printer *p, const IrStmt *s) {
   const IrIf *i = &s->as.if_;
   cuda_bind_shared(p, (IrExpr *const *)&i->cond, 1);
@@ -284,7 +300,8 @@ static void print_if(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
-/* One chain of ifs over the broadcast warp index, so that every branch is warp-uniform. */
+/* One chain of ifs over the broadcast warp index: every branch is warp-uniform and the compiler
+ * knows it, which setmaxnreg and wgmma need. */
 static void print_roles(Printer *p, const IrStmt *s) {
   const IrRoles *r = &s->as.roles;
   const char *warp = cuda_fresh(p, "role_warp");
@@ -355,7 +372,7 @@ static const char *assert_text(Printer *p, const IrReport *r) {
 }
 
 /* A failing assert is a fault with words of its own; the kernel runs on, its results are dropped.
- */
+ * No trap and no call: either would make ptxas serialise the tensor core's pipeline. */
 static void print_assert(Printer *p, const IrStmt *s) {
   const IrReport *r = &s->as.report;
   IrExpr *used[3] = {r->cond, NULL, NULL};
@@ -367,7 +384,8 @@ static void print_assert(Printer *p, const IrStmt *s) {
             n > 1 ? value_bits(p, used[2], "long long") : "0");
 }
 
-/* A line of the ring; the host puts words and values together. */
+/* Inline code that claims room by one atomic; the host puts words and values together. printf would
+ * cost a stack frame and the wgmma pipeline (C7510). */
 static void print_print(Printer *p, const IrStmt *s) {
   const IrReport *r = &s->as.report;
   CudaPrint line = {s->span, r};
@@ -449,6 +467,7 @@ static void print_stmt(Printer *p, const IrStmt *s) {
   }
 }
 
+/* Statements in order; temporaries end with their statement. */
 void cuda_block(Printer *p, const IrBlock *b) {
   for (size_t i = 0; i < b->n; i++) {
     comment(p, b->v[i]->span);
