@@ -158,10 +158,13 @@ static bool copy_side(Check *c, const TExpr *e, const AstExpr *ast, bool is_dst)
 
 /* What copy may write: not inputs, snapshots, or values. */
 static bool copy_target(Check *c, const TExpr *e, const AstExpr *ast) {
-  const TBuf *b = e->as.region.buf;
-  if (e->kind == TE_REGION && !b->immutable)
+  const TExpr *base = e;
+  while (base->type.kind == TY_GLOBAL && base->kind != TE_REGION && base->nargs)
+    base = base->arg[0]; /* views are written where their tensor is */
+  const TBuf *b = base->as.region.buf;
+  if (base->kind == TE_REGION && !b->immutable)
     return true;
-  if (e->kind == TE_REGION) {
+  if (base->kind == TE_REGION) {
     Diag *d = diag_add(c->sink, E0103, ast->span, "%s cannot be written", b->name);
     diag_hint(c->sink, d,
               b->space == TB_GLOBAL ? "an input is written only as `%s: inout …`"
@@ -194,12 +197,17 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   TExpr *src = sema_check_side(c, args.v[0], &s_origin),
         *dst = sema_check_side(c, args.v[1], &d_origin);
   bool ok = copy_side(c, src, args.v[0], false);
-  if (!copy_side(c, dst, args.v[1], true) || !ok || !copy_target(c, dst, args.v[1]) ||
-      !settle(c, dst, d_origin, src, s_origin, e->span))
+  if (!copy_side(c, dst, args.v[1], true) || !ok || !copy_target(c, dst, args.v[1]))
     return sema_texpr_error(c, e->span);
-  TExpr *pad = copy_pad(c, args.v[2], dst->type.dtype);
+  TExpr *pad = copy_pad(c, args.v[2], src->type.dtype);
   if (pad && sema_is_error(pad))
     return pad;
+  if (sema_view_side(dst, src)) {
+    sema_view_copy(c, dst, d_origin, src, s_origin, pad, e->span);
+    return none(c, e->span);
+  }
+  if (!settle(c, dst, d_origin, src, s_origin, e->span))
+    return sema_texpr_error(c, e->span);
   TStmt *s = sema_tstmt_new(c, TS_COPY, e->span);
   s->as.copy.dst = dst->as.region;
   s->as.copy.pad = pad;

@@ -30,7 +30,8 @@ static const char *subject_name(Check *c, const Subject *s) {
 static int64_t extent_of(const Subject *s, int axis) {
   if (s->global) {
     int64_t v;
-    return sema_is_const_int(s->buf->shape[axis], &v) ? v : -1;
+    const TExpr *n = s->buf ? s->buf->shape[axis] : sema_view_extent(s->base, axis);
+    return sema_is_const_int(n, &v) ? v : -1;
   }
   return s->base->type.extent[axis];
 }
@@ -316,10 +317,37 @@ static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
   return e;
 }
 
+/* None and `.T` do not commute. */
+static bool has_new_axes(const AstExpr *e) {
+  for (size_t i = 0; i < e->as.index.n; i++)
+    if (e->as.index.axes[i].kind == AXIS_NONE)
+      return true;
+  return false;
+}
+
+/* A tensor is indexed once: what lies outside a region of one has no meaning of its own. New axes
+ * are put into tiles. */
+static bool tensor_indexable(Check *c, const TExpr *base, const AstExpr *e) {
+  Subject s = subject((TExpr *)(uintptr_t)base);
+  bool trans = base->kind == TE_REGION && base->as.region.trans;
+  if (has_new_axes(e)) {
+    diag_add(c->sink, E0224, e->span, "a new axis is put into a tile, not into %s",
+             sema_is_view(base) ? "a view of a tensor" : sema_describe(c, base));
+    return false;
+  }
+  if (s.buf || trans || sema_is_view(base))
+    return true;
+  Diag *d = diag_add(c->sink, E0224, e->span, "a region of a global tensor is not indexed again");
+  diag_hint(c->sink, d, "write all indices in one bracket");
+  return false;
+}
+
 /* Only tiles and tensors have axes. */
 static bool indexable(Check *c, const TExpr *base, const AstExpr *e) {
-  if (base->type.kind == TY_TILE || base->type.kind == TY_GLOBAL)
+  if (base->type.kind == TY_TILE)
     return true;
+  if (base->type.kind == TY_GLOBAL)
+    return tensor_indexable(c, base, e);
   if (sema_is_error(base))
     return false;
   diag_add(c->sink, E0214, e->as.index.base->span, "%s has no axes to index",
@@ -352,14 +380,6 @@ static AstExpr *swapped_index(Check *c, const AstExpr *e, int rank) {
   return r;
 }
 
-/* None and `.T` do not commute. */
-static bool has_new_axes(const AstExpr *e) {
-  for (size_t i = 0; i < e->as.index.n; i++)
-    if (e->as.index.axes[i].kind == AXIS_NONE)
-      return true;
-  return false;
-}
-
 /* Indexing `x.T` is indexing x the other way round, so that a transposed region stays a region of
  * its buffer. */
 static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
@@ -382,12 +402,30 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   return with_new_axes(c, &x, r, e->span);
 }
 
-/* The base is typed first: its axes decide what the indices mean. */
-TExpr *sema_check_index(Check *c, const AstExpr *e) {
+/* An index of a view: one element, or (for copy) a TE_SLICE of it. */
+static TExpr *view_index(Check *c, const AstExpr *e, TExpr *base, bool side, bool *origin) {
+  Subject s = subject(base);
+  Axes x;
+  if (!read_axes(c, e, &s, &x))
+    return sema_texpr_error(c, e->span);
+  bool all = x.nsingle == s.rank;
+  if (all && !side)
+    return sema_view_element(c, base, x.axis, e->span);
+  *origin = all;
+  return value_slice(c, &s, &x, e->span);
+}
+
+static TExpr *index_of(Check *c, const AstExpr *e, bool side, bool *origin) {
   TExpr *base = sema_check_expr(c, e->as.index.base);
   if (!indexable(c, base, e))
     return sema_texpr_error(c, e->span);
-  return index_base(c, e, base);
+  return sema_is_view(base) ? view_index(c, e, base, side, origin) : index_base(c, e, base);
+}
+
+/* The base is typed first: its axes decide what the indices mean. */
+TExpr *sema_check_index(Check *c, const AstExpr *e) {
+  bool origin;
+  return index_of(c, e, false, &origin);
 }
 
 /* ---------------------------------------------------------------- .T */
@@ -403,6 +441,10 @@ TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
     e->as.region = x->as.region;
     e->as.region.trans = !x->as.region.trans;
     return e;
+  }
+  if (x->type.kind == TY_GLOBAL && !sema_is_view(x)) {
+    diag_add(c->sink, E0224, span, "`.T` of a region of a tensor has no meaning of its own");
+    return sema_texpr_error(c, span);
   }
   TExpr *e = sema_texpr_wrap1(c, TE_PERMUTE, t, x, span);
   for (int i = 0; i < t.rank; i++)
@@ -470,8 +512,8 @@ TExpr *sema_check_place(Check *c, const AstExpr *e) {
 
 /* A[i, j] of a global tensor is an origin here, not an element. */
 TExpr *sema_check_side(Check *c, const AstExpr *e, bool *origin) {
-  TExpr *x = sema_check_expr(c, e);
   *origin = false;
+  TExpr *x = e->kind == EXPR_INDEX ? index_of(c, e, true, origin) : sema_check_expr(c, e);
   if (sema_is_error(x))
     return x;
   if (x->kind == TE_ELEM && x->as.region.buf->space == TB_GLOBAL) {

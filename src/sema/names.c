@@ -177,7 +177,7 @@ const char *sema_type_name(Arena *a, const SemaType *t) {
 /* For "this is …". */
 const char *sema_describe(Check *c, const TExpr *e) {
   if (e->type.kind == TY_GLOBAL)
-    return describe_global(c, &e->as.region);
+    return e->kind == TE_REGION ? describe_global(c, &e->as.region) : "a view of a global tensor";
   return sema_type_name(c->a, &e->type);
 }
 

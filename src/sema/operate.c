@@ -172,7 +172,7 @@ bool sema_operand_ok(Check *c, const TExpr *e) {
   if (sema_is_error(e))
     return false;
   if (e->type.kind == TY_GLOBAL) {
-    const char *name = e->as.region.buf->name;
+    const char *name = e->kind == TE_REGION ? e->as.region.buf->name : "view";
     Diag *d = diag_add(c->sink, E0224, e->span,
                        "%s: a whole-tile expression takes tiles, not global tensors",
                        sema_describe(c, e));

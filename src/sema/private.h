@@ -222,6 +222,25 @@ TExpr *sema_check_place(Check *c, const AstExpr *e);
  * gives. */
 TExpr *sema_check_side(Check *c, const AstExpr *e, bool *origin);
 
+/* --- view.c: reshape and transpose of global tensors --- */
+
+/* Whether e is such a view; it is indexed like a tensor. */
+bool sema_is_view(const TExpr *e);
+/* The extent of an axis of a view or whole tensor, an i64. */
+TExpr *sema_view_extent(const TExpr *view, int axis);
+/* x with axis i being its axis perm[i]. */
+TExpr *sema_view_permute(Check *c, TExpr *x, const int64_t *perm, int n, Span span);
+/* x in row-major order in the shape of a call's arguments after the first. */
+TExpr *sema_view_reshape(Check *c, TExpr *x, const AstArgs *args, Span span);
+/* One element, by single indices: a TE_ELEM of the tensor. Outside the view is a fault of the run.
+ */
+TExpr *sema_view_element(Check *c, const TExpr *view, const TAxis *axis, Span span);
+/* Whether a side of a copy is a view or a region of one (TE_SLICE of it). */
+bool sema_view_side(const TExpr *dst, const TExpr *src);
+/* The copy, as a loop; one side is a tile. pad: of the source's dtype, or NULL. */
+void sema_view_copy(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origin, TExpr *pad,
+                    Span span);
+
 /* --- call.c: calls --- */
 
 TExpr *sema_check_call(Check *c, const AstExpr *e);

@@ -23,7 +23,8 @@ static bool product_operand(Check *c, const TExpr *e, const char *text) {
   if (e->type.kind == TY_GLOBAL) {
     Diag *d = diag_add(c->sink, E0224, e->span, "%s: a product takes tiles, not global tensors",
                        sema_describe(c, e));
-    diag_hint(c->sink, d, "bring it in with copy(%s[…], tile)", e->as.region.buf->name);
+    diag_hint(c->sink, d, "bring it in with copy(%s[…], tile)",
+              e->kind == TE_REGION ? e->as.region.buf->name : "view");
     return false;
   }
   if (sema_is_tile(e) && e->type.rank == 2)

@@ -320,6 +320,7 @@ struct TExpr {
   void *ir; /* the builder's */
   TExpr **arg;
   int nargs;
+  TExpr **shape; /* RESHAPE of a global tensor: its extents, i64; else NULL */
   union {
     Scalar value; /* CONST: of type.dtype; U64 with type int from 2^63 on */
     struct {

@@ -172,18 +172,15 @@ static bool int_args(Check *c, const AstExpr *e, const char *what, int *n, int64
   return true;
 }
 
-/* Views of tiles. Of tensors the caller can pass the view itself, for any is taken. */
+/* What reshape and transpose see another way: a tile or a tensor. */
 static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
   if (!e->as.call.args.npos) {
     diag_add(c->sink, E0110, e->span, "%s takes a tile first", name);
     return NULL;
   }
   TExpr *x = sema_check_expr(c, e->as.call.args.v[0].value);
-  if (x->type.kind == TY_GLOBAL) {
-    Diag *d = diag_add(c->sink, E0312, e->span, "%s of a global tensor is not there yet", name);
-    diag_hint(c->sink, d, "give the kernel the view: %s(a, …) at the call", name);
-    return NULL;
-  }
+  if (x->type.kind == TY_GLOBAL)
+    return x;
   if (sema_is_error(x))
     return NULL;
   if (sema_is_tile(x))
@@ -196,6 +193,8 @@ static TExpr *view_arg(Check *c, const AstExpr *e, const char *name) {
 TExpr *sema_check_reshape(Check *c, const AstExpr *e) {
   TExpr *x = view_arg(c, e, "reshape");
   SemaType t = sema_type_kind(TY_TILE);
+  if (x && x->type.kind == TY_GLOBAL)
+    return sema_view_reshape(c, x, &e->as.call.args, e->span);
   if (!x || !int_args(c, e, "an extent", &t.rank, t.extent))
     return sema_texpr_error(c, e->span);
   int64_t from = 1, to = 1;
@@ -231,6 +230,8 @@ TExpr *sema_check_transpose(Check *c, const AstExpr *e) {
     diag_add(c->sink, E0220, e->span, "transpose takes each axis of %s once", sema_describe(c, x));
     return sema_texpr_error(c, e->span);
   }
+  if (x->type.kind == TY_GLOBAL)
+    return sema_view_permute(c, x, p, n, e->span);
   TExpr *r = sema_texpr_wrap1(c, TE_PERMUTE, x->type, x, e->span);
   for (int i = 0; i < n; i++) {
     r->as.perm[i] = (int)p[i];
