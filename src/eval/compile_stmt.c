@@ -400,6 +400,18 @@ typedef struct SpinScan {
   bool waits, moves;
 } SpinScan;
 
+/* An atomic by which a loop asks again and again without changing the answer itself: one that adds
+ * nothing, or one that takes a lock which is not free. */
+static bool only_looks(const IrAtomic *a) {
+  int64_t n;
+  if (a->region || a->at.buf->space != IRS_GLOBAL)
+    return false;
+  if (a->op == OP_ATOMIC_CAS || a->op == OP_ATOMIC_EXCHANGE)
+    return true;
+  bool adds = a->op == OP_ATOMIC_ADD || a->op == OP_ATOMIC_OR || a->op == OP_ATOMIC_XOR;
+  return adds && ir_is_const(a->value, &n) && n == 0;
+}
+
 static bool scan_spin(IrStmt *s, void *ctx) {
   SpinScan *x = ctx;
   switch (s->kind) {
@@ -413,8 +425,7 @@ static bool scan_spin(IrStmt *s, void *ctx) {
       x->moves = x->moves || reads_set_variable(s->as.access.at.index[i]);
     break;
   case IRK_ATOMIC:
-    if (!s->as.atomic.region && s->as.atomic.at.buf->space == IRS_GLOBAL &&
-        (s->as.atomic.op == OP_ATOMIC_CAS || s->as.atomic.op == OP_ATOMIC_EXCHANGE))
+    if (only_looks(&s->as.atomic))
       x->waits = true;
     else
       x->moves = true;

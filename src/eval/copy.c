@@ -269,13 +269,25 @@ static EvalResult set_aside(EvalAgent *a, EvalView *s, EvalMem *copy) {
   return EVAL_OK;
 }
 
+/* Only what is copied must have been written: not what would land outside. */
+static EvalResult check_source(EvalAgent *a, const EvalView *d, const EvalView *s) {
+  EvalView part = *s;
+  if (d->empty)
+    return EVAL_OK;
+  for (int i = 0; i < s->rank; i++) {
+    part.lo[i] = s->lo[i] > d->lo[i] ? s->lo[i] : d->lo[i];
+    part.hi[i] = s->hi[i] < d->hi[i] ? s->hi[i] : d->hi[i];
+  }
+  return eval_region_check_written(a, &part);
+}
+
 EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
   EvalView d, s;
   EvalMem copy;
   Plan p = {0};
   EvalResult r = resolve(a, &c->dst, &c->src, &d, &s);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &s);
+    r = check_source(a, &d, &s);
   if (r == EVAL_OK && d.mem->data == s.mem->data && d.mem == s.mem)
     r = set_aside(a, &s, &copy);
   if (r != EVAL_OK)
