@@ -154,6 +154,9 @@ static void note_odd_close(Parser *p, size_t open, size_t close) {
 /* Nothing can be read behind the end of the file, so this is the last fault told. */
 void parse_unclosed(Parser *p, Span open) {
   open.end = open.begin + 1;
+  /* At the prompt what follows a fault is not waited for, so that it is missing says nothing. */
+  if (p->in->prompt && p->in->diags->errors > p->errors)
+    p->failed = true;
   Diag *d = parse_fail_here(p, E0023, "expected `}`, found %s", parse_found(p));
   parse_also(p, d, open, "the block opens here");
   if (d && p->odd_close && p->odd_open != open.begin) {

@@ -228,6 +228,14 @@ START_TEST(wrong_text_is_not_pending) {
 }
 END_TEST
 
+START_TEST(a_fault_in_an_open_block_is_one_error_at_the_prompt) {
+  ck_assert_int_eq(status_of("kernel k() {\n  f(]\n", true), PARSE_ERROR);
+  ck_assert_uint_eq(sink.errors, 1);
+  ck_assert_int_eq(status_of("kernel k() {\n  f(]\n", false), PARSE_ERROR);
+  ck_assert_uint_eq(sink.errors, 2);
+}
+END_TEST
+
 START_TEST(the_prompt_takes_any_expression) {
   ck_assert_int_eq(status_of("a + 1", true), PARSE_OK);
   ck_assert_int_eq(status_of("a + 1", false), PARSE_ERROR);
@@ -502,6 +510,7 @@ int main(void) {
                                 one_expression_can_be_parsed,
                                 unfinished_text_is_pending_at_the_prompt,
                                 wrong_text_is_not_pending,
+                                a_fault_in_an_open_block_is_one_error_at_the_prompt,
                                 the_prompt_takes_any_expression,
                                 nesting_is_bounded,
                                 blocks_are_bounded,
