@@ -20,68 +20,82 @@ void eval_desc_decode(uint64_t desc, int rows, bool trans, DescMatrix *m) {
 
 /* ---------------------------------------------------------------- panels */
 
-/* A batch of products on the same accumulators: k steps of 16. */
+/* A batch of products on the same accumulators: steps of 32 bytes of k. */
 typedef struct Batch {
   const Product *product[8];
   int n, k; /* columns, elements of k */
   int steps;
+  int size; /* bytes of an element of A and B */
 } Batch;
 
-static const uint16_t *chunk_at(const EvalBlock *b, const DescMatrix *m, int r, int c) {
-  return (const uint16_t *)(const void *)(b->shared + eval_desc_chunk(m, r, c));
+static const void *chunk_at(const EvalBlock *b, const DescMatrix *m, int r, int c) {
+  return b->shared + eval_desc_chunk(m, r, c);
 }
 
-/* A to raw[64][k]. */
-static void gather_a(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
+/* A to raw[64][k]; only 16-bit types lie transposed. */
+static void gather_a(const EvalBlock *b, const Batch *x, int step, uint8_t *raw) {
   const Product *p = x->product[step];
   DescMatrix m;
+  int row = 32 * x->steps; /* bytes */
   eval_desc_decode(p->a, 64, p->trans_a, &m);
-  raw += 16 * step;
-  if (!m.trans) {
-    for (int r = 0; r < 64; r++)
-      for (int c = 0; c < 2; c++)
-        memcpy(raw + r * x->k + 8 * c, chunk_at(b, &m, r, c), 16);
-    return;
-  }
-  for (int k = 0; k < 16; k++)
+  raw += 32 * step;
+  for (int r = 0; !m.trans && r < 64; r++)
+    for (int c = 0; c < 2; c++)
+      memcpy(raw + r * row + 16 * c, chunk_at(b, &m, r, c), 16);
+  for (int k = 0; m.trans && k < 16; k++)
     for (int c = 0; c < 8; c++) {
-      const uint16_t *from = chunk_at(b, &m, k, c);
+      const uint8_t *from = chunk_at(b, &m, k, c);
       for (int i = 0; i < 8; i++)
-        raw[(8 * c + i) * x->k + k] = from[i];
+        memcpy(raw + (8 * c + i) * row + 2 * k, from + 2 * i, 2);
     }
 }
 
-/* Register j of lane l holds row l/4 + 8 (j%2), k 2 (l%4) + 8 (j/2) and the next. */
-static void gather_fragments(const Batch *x, int step, uint16_t *raw) {
+/* Register j of lane l holds row l/4 + 8 (j%2), four bytes from 4 (l%4) + 16 (j/2) on. */
+static void gather_fragments(const Batch *x, int step, uint8_t *raw) {
   const Product *p = x->product[step];
+  int bytes = 32 * x->steps;
   for (int w = 0; w < 4; w++)
     for (int j = 0; j < 4; j++)
       for (int l = 0; l < EVAL_WARP; l++) {
-        int row = 16 * w + l / 4 + 8 * (j % 2), k = 16 * step + 2 * (l % 4) + 8 * (j / 2);
-        memcpy(raw + row * x->k + k, &p->fragment[w][j * EVAL_WARP + l], 4);
+        int row = 16 * w + l / 4 + 8 * (j % 2), at = 32 * step + 4 * (l % 4) + 16 * (j / 2);
+        memcpy(raw + row * bytes + at, &p->fragment[w][j * EVAL_WARP + l], 4);
       }
 }
 
-/* B to raw[k][n]. */
+/* B, stored with k along its rows, to raw[k][n]. */
+static void turn_b16(const EvalBlock *b, const DescMatrix *m, int n, uint16_t *raw) {
+  for (int c = 0; c < 2; c++)
+    for (int r = 0; r < n; r++) {
+      uint16_t from[8], *to = raw + 8 * c * n + r;
+      memcpy(from, chunk_at(b, m, r, c), 16);
+      for (int i = 0; i < 8; i++)
+        to[i * n] = from[i];
+    }
+}
+
+static void turn_b8(const EvalBlock *b, const DescMatrix *m, int n, uint8_t *raw) {
+  for (int c = 0; c < 2; c++)
+    for (int r = 0; r < n; r++) {
+      const uint8_t *from = chunk_at(b, m, r, c);
+      uint8_t *to = raw + 16 * c * n + r;
+      for (int i = 0; i < 16; i++)
+        to[i * n] = from[i];
+    }
+}
+
 static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
   const Product *p = x->product[step];
   DescMatrix m;
   int n = x->n;
   eval_desc_decode(p->b, n, p->trans_b, &m);
-  raw += 16 * step * n;
-  if (m.trans) {
-    for (int k = 0; k < 16; k++)
-      for (int c = 0; c < n / 8; c++)
-        memcpy(raw + k * n + 8 * c, chunk_at(b, &m, k, c), 16);
-    return;
-  }
-  for (int c = 0; c < 2; c++)
-    for (int r = 0; r < n; r++) {
-      const uint16_t *from = chunk_at(b, &m, r, c);
-      uint16_t *to = raw + 8 * c * n + r;
-      for (int i = 0; i < 8; i++)
-        to[i * n] = from[i];
-    }
+  raw += 16 * step * n; /* 32 bytes of k */
+  if (x->size == 1)
+    turn_b8(b, &m, n, (uint8_t *)raw);
+  else if (!m.trans)
+    turn_b16(b, &m, n, raw);
+  for (int k = 0; m.trans && k < 16; k++)
+    for (int c = 0; c < n / 8; c++)
+      memcpy(raw + k * n + 8 * c, chunk_at(b, &m, k, c), 16);
 }
 
 /* Accumulators between registers and c[64][n]: register i of lane l of warp w is row
@@ -121,13 +135,13 @@ static void give_accumulators(const Batch *x, const float *c) {
 static void compute(EvalBlock *b, const Batch *x) {
   DevBlock *d = b->device;
   const Product *p = x->product[0];
-  uint16_t *raw_a = d->raw, *raw_b = d->raw + 64 * x->k;
+  uint16_t *raw_a = d->raw, *raw_b = d->raw + 64 * 16 * x->steps;
   float *a = d->panel, *bp = a + 64 * x->k, *c = bp + x->k * x->n;
   for (int s = 0; s < x->steps; s++) {
     if (p->from_registers)
-      gather_fragments(x, s, raw_a);
+      gather_fragments(x, s, (uint8_t *)raw_a);
     else
-      gather_a(b, x, s, raw_a);
+      gather_a(b, x, s, (uint8_t *)raw_a);
     gather_b(b, x, s, raw_b);
   }
   dtype_unpack(p->type, raw_a, a, (size_t)(64 * x->k));
@@ -145,7 +159,7 @@ static void compute(EvalBlock *b, const Batch *x) {
                 .brs = x->n,
                 .crs = x->n,
                 .accumulate = p->scale_d,
-                .exact = p->type == DT_F16};
+                .exact = p->type != DT_BF16};
   b->kernels->f32(&t);
   give_accumulators(x, c);
 }
@@ -159,17 +173,17 @@ void eval_products_run(EvalBlock *b, int group, uint32_t last) {
   DevBlock *d = b->device;
   Warpgroup *g = &d->group[group];
   while (g->done < last) {
-    Batch x = {.steps = 0};
     const Product *first = &g->product[(g->done + 1) % PRODUCTS];
+    Batch x = {.steps = 0, .n = first->n, .size = (int)dtype_size(first->type)};
+    int k = 32 / x.size;
     while (g->done < last && x.steps < 8) {
       const Product *p = &g->product[(g->done + 1) % PRODUCTS];
-      if (x.steps && (!continues(first, p) || 16 * (x.steps + 1) * first->n > 128 * 128))
+      if (x.steps && (!continues(first, p) || k * (x.steps + 1) * x.n > PANEL_B))
         break;
       x.product[x.steps++] = p;
       g->done++;
     }
-    x.n = first->n;
-    x.k = 16 * x.steps;
+    x.k = k * x.steps;
     compute(b, &x);
   }
 }

@@ -202,6 +202,10 @@ typedef struct DevWarp {
   int64_t wait_for; /* parity, registers */
 } DevWarp;
 
+/* Elements of a batch of products: A of 64 x 256, B (eval_products_run keeps to it; one step of f8
+ * is 32 x 256), C of 64 x 256. */
+enum { PANEL_A = 64 * 256, PANEL_B = 16384, PANEL_C = 64 * 256 };
+
 typedef struct DevBlock {
   bool check;  /* shadow state on */
   bool strict; /* CHECKS_ALL: also what is legal but surely not meant */
@@ -224,8 +228,8 @@ typedef struct DevBlock {
   bool *tmap_checked; /* by tensor map id */
   uint32_t serial;    /* of loads */
   Record *record;     /* of the last RECORDS loads, by serial number */
-  uint16_t *raw;      /* panels of a product: 2 x 256 x 128 elements */
-  float *panel;
+  uint16_t *raw;      /* panels of a batch of products, PANEL_A + PANEL_B … */
+  float *panel;       /* … + PANEL_C elements */
 } DevBlock;
 
 static inline DevBlock *dev_block(const EvalAgent *a) {

@@ -377,9 +377,11 @@ static EvalResult check_lanes(EvalAgent *a, const int64_t *offset, int bytes, bo
       dev_block(a), &dev_warp(a)->clock, dev_now(a), (uint32_t)(a->id * EVAL_WARP), a->pc,
       bytes,        is_atomic(a)};
   bool small = bytes <= 4 && !x.atomic;
+  int64_t same = -1; /* read by the lane before */
   for (int i = 0; i < EVAL_WARP; i++) {
-    if (!eval_lane_on(a, i))
+    if (!eval_lane_on(a, i) || (offset[i] == same && !write))
       continue;
+    same = offset[i];
     if (small && (write ? write_quickly(&x, i, offset[i]) : read_quickly(&x, offset[i])))
       continue;
     EvalResult r = write ? eval_shadow_write(a, i, offset[i], bytes)

@@ -58,9 +58,6 @@ EvalThreadOp eval_thread_op(OpCode op) {
 
 /* ---------------------------------------------------------------- state */
 
-/* Panels of a batch: A 64 x 128, B up to 16384 elements (eval_products_run), C 64 x 256. */
-enum { PANEL_A = 64 * 128, PANEL_B = 16384, PANEL_C = 64 * 256 };
-
 void *eval_device_new(EvalBlock *b) {
   Arena *arena = b->arena;
   const IrKernel *k = b->program->kernel;

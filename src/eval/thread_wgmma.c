@@ -253,8 +253,11 @@ static EvalResult check_form(EvalAgent *a, const EvalOperand *d, const Product *
                       "a product of %d columns into %d registers of %s: N / 2 registers of "
                       "f32, N a multiple of 8 up to 256",
                       p->n, d->count, dtype_name(d->type));
-  if (p->type != DT_F16 && p->type != DT_BF16)
-    return eval_fault(a, E0490, "a product of %s: f16 and bf16", dtype_name(p->type));
+  bool wide = p->type == DT_F16 || p->type == DT_BF16;
+  if (!wide && p->type != DT_F8E4M3 && p->type != DT_F8E5M2)
+    return eval_fault(a, E0490, "a product of %s: f16, bf16 and f8", dtype_name(p->type));
+  if (!wide && (p->trans_a || p->trans_b))
+    return eval_fault(a, E0473, "only products of 16-bit types take transposed operands");
   if (a->id / 4 * 4 + 4 > a->block->nagents)
     return eval_fault(a, E0473, "warp %d is in no whole warpgroup of 4 warps", a->id);
   return eval_whole_warp(a, "a product");

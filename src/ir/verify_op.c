@@ -336,6 +336,19 @@ static void check_mma_type(Verify *v, const IrOp *op, int i) {
                     dtype_name(t));
 }
 
+/* 8-bit types have no transposed operands. */
+static void check_wgmma_type(Verify *v, const IrOp *op, int i) {
+  DType t = op->operand[i].dtype;
+  if (t != DT_F8E4M3 && t != DT_F8E5M2) {
+    check_mma_type(v, op, i);
+    return;
+  }
+  for (int k = i + 1; k < op->noperands; k++)
+    if (constant(op, k) == 1)
+      ir_verify_error(v, E0661, "`%s` takes no transposed operands of %s", op_info(op->op)->name,
+                      dtype_name(t));
+}
+
 static void want_f32(Verify *v, const IrOp *op) {
   if (op->operand[0].buf->dtype != DT_F32)
     ir_verify_error(v, E0661, "`%s` accumulates in f32, not %s", op_info(op->op)->name,
@@ -348,7 +361,7 @@ static void want_desc(Verify *v, const IrOp *op, int i) {
                     op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
-/* m64nNk16: N / 2 accumulators a thread, descriptors, immediates. */
+/* m64nN, k of 32 bytes: N / 2 accumulators a thread, descriptors, immediates. */
 static void check_wgmma(Verify *v, const IrOp *op) {
   bool rs = op->op == OP_WGMMA_RS;
   int n = 4; /* both: D, A, B, scale_d, N */
@@ -361,7 +374,7 @@ static void check_wgmma(Verify *v, const IrOp *op) {
   want_range(v, op, n, 8, 256, 8);
   want_regs(v, op, 0, constant(op, n) / 2, 32);
   want_f32(v, op);
-  check_mma_type(v, op, 5);
+  check_wgmma_type(v, op, 5);
   want_range(v, op, 6, 0, 1, 1);
   if (!rs)
     want_range(v, op, 7, 0, 1, 1);
