@@ -9,6 +9,7 @@
 
 #include "eval/eval.h"
 #include "lower/lower.h"
+#include "lower_random.h"
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -118,9 +119,12 @@ static const char *errors_of(Arena *a, const DiagSink *sink) {
   return str_text(&s);
 }
 
-static Status run(Arena *a, IrKernel *k, IrBinding *b, DiagSink *sink) {
-  EvalOptions o = {
-      .cpu = CPU_AUTO, .checks = CHECKS_DEFAULT, .print = stdout, .max_steps = 200000000};
+static Status run(Arena *a, IrKernel *k, IrBinding *b, uint64_t shake, DiagSink *sink) {
+  EvalOptions o = {.cpu = CPU_AUTO,
+                   .checks = CHECKS_DEFAULT,
+                   .print = stdout,
+                   .max_steps = 200000000,
+                   .shake = shake};
   EvalProgram *p = eval_compile(a, k, sink);
   ck_assert_msg(p != NULL, "%s does not compile: %s", k->name, errors_of(a, sink));
   return eval_run(p, b, &o, sink);
@@ -176,11 +180,11 @@ static void check_on(const char *text, const char *args, const Target *t, Status
   ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
   IrBinding *x = bind_args(a, k, args, &sink), *y = bind_args(a, low, args, &sink);
   ck_assert_msg(x && y, "%s", errors_of(a, &sink));
-  Status tile = run(a, k, x, &sink);
+  Status tile = run(a, k, x, 0, &sink);
   ck_assert_msg(tile == want, "tile level of %s ends with %d: %s", k->name, tile,
                 errors_of(a, &sink));
   diag_clear(&sink);
-  Status thread = run(a, low, y, &sink);
+  Status thread = run(a, low, y, t == &tiny ? 11 : 0, &sink); /* warps in another order */
   Str out = str_new(a);
   ir_print(low, &out);
   ck_assert_msg(thread == want, "threads of %s end with %d: %s\n%s", k->name, thread,
@@ -483,6 +487,16 @@ START_TEST(accesses_outside) {
 }
 END_TEST
 
+/* Programs that nobody thought of; `n` varies what runs. */
+START_TEST(random_programs) {
+  for (uint64_t seed = (uint64_t)_i * 20; seed < (uint64_t)_i * 20 + 20; seed++) {
+    Arena *a = arena_new(NULL, "text");
+    same(lower_random(a, seed), arena_printf(a, "M=11,N=9,n=%d", (int)(seed % 4)));
+    arena_free(a);
+  }
+}
+END_TEST
+
 /* What cannot be done says so: a tile in scratch has another shape, from which nothing prints. */
 START_TEST(refused) {
   Arena *a = arena_new(NULL, "case");
@@ -535,6 +549,7 @@ int main(void) {
   tcase_add_test(c, tiles_of_scopes_share_bytes);
   tcase_add_test(c, tiles_of_lifetimes_share_bytes);
   tcase_add_test(c, accesses_outside);
+  tcase_add_loop_test(c, random_programs, 0, 4);
   tcase_add_test(c, refused);
   tcase_add_test(c, levels);
   suite_add_tcase(s, c);
