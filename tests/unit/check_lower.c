@@ -155,7 +155,7 @@ static void compare(Arena *a, const IrKernel *k, const IrBinding *x, const IrBin
         continue;
       Str text = str_new(a);
       ir_print(k, &text);
-      ck_abort_msg("%s of %s differs at element %lld: %g (%lld) and %g (%lld)\n%s", buf->name,
+      ck_abort_msg("%s of %s differs at element %lld: %g (%lld) and %g (%lld)\n%.2500s", buf->name,
                    k->name, (long long)e, dtype_is_float(buf->dtype) ? u.as.f : 0.0,
                    (long long)u.as.i, dtype_is_float(buf->dtype) ? v.as.f : 0.0, (long long)v.as.i,
                    str_text(&text));
@@ -187,7 +187,7 @@ static void check_on(const char *text, const char *args, const Target *t, Status
   Status thread = run(a, low, y, t == &tiny ? 11 : 0, &sink); /* warps in another order */
   Str out = str_new(a);
   ir_print(low, &out);
-  ck_assert_msg(thread == want, "threads of %s end with %d: %s\n%s", k->name, thread,
+  ck_assert_msg(thread == want, "threads of %s end with %d: %.1500s\n%.2000s", k->name, thread,
                 errors_of(a, &sink), str_text(&out));
   if (want == ST_OK)
     compare(a, low, x, y);
