@@ -49,6 +49,7 @@ typedef struct Printer {
   VEC(CudaSite) sites;
   VEC(CudaPrint) prints;
   int whiles;  /* depth of WHILE loops */
+  int watched; /* depth of FOR loops that look at the stop word */
   bool shared; /* the block's shared memory is used */
   bool stop, fault, print;
   bool polls; /* WHILE loops look at the stop word */

@@ -229,6 +229,34 @@ static void unrolling(Printer *p, const IrFor *f) {
     cuda_line(p, "#pragma unroll 1");
 }
 
+/* Whether the ranges do not bound the rounds below 2^24: such a loop may run for minutes. */
+static bool is_long(Printer *p, const IrFor *f) {
+  Range lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step);
+  int64_t way = 0, least = step.lo >= 1 ? step.lo : step.hi <= -1 ? -step.hi : 1;
+  bool down = step.hi <= -1;
+  if (__builtin_sub_overflow(down ? lo.hi : hi.hi, down ? hi.lo : lo.lo, &way))
+    return true;
+  return way / least >= 1 << 24;
+}
+
+/* The counter of a loop that looks at the stop word; NULL where it need not: inside another that
+ * does, where leaving early would hang others, or in few rounds. */
+static const char *watch(Printer *p, const IrFor *f) {
+  if (!p->polls || p->watched > 0 || f->loop == IRF_UNROLL || !is_long(p, f))
+    return NULL;
+  const char *calls = cuda_fresh(p, "polls");
+  cuda_line(p, "unsigned %s = 0;", calls);
+  return calls;
+}
+
+static void look(Printer *p, const char *calls) {
+  if (!calls)
+    return;
+  p->stop = true;
+  (void)cuda_part(p, "ts_stopped");
+  cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
+}
+
 /* The index' range is known before the declaration picks its width; the step past the end must fit
  * too (cuda_var_ctype). */
 static void print_for(Printer *p, const IrStmt *s) {
@@ -243,10 +271,14 @@ static void print_for(Printer *p, const IrStmt *s) {
   Range r = cuda_range(p, f->step);
   const char *next = r.lo == 1 && r.hi == 1 ? arena_printf(p->a, "++%s", i)
                                             : arena_printf(p->a, "%s += %s", i, step);
+  const char *calls = watch(p, f);
   unrolling(p, f);
   cuda_line(p, "for (%s %s = %s; %s; %s) {", cuda_cname(cuda_var_ctype(p, f->index)), i, lo,
             condition(p, f, i, hi, step), next);
+  look(p, calls);
+  p->watched += calls != NULL;
   nested(p, &f->body);
+  p->watched -= calls != NULL;
   cuda_line(p, "}");
 }
 
@@ -257,11 +289,7 @@ static void open_while(Printer *p) {
   if (calls)
     cuda_line(p, "unsigned %s = 0;", calls);
   cuda_line(p, "while (true) {");
-  if (!calls)
-    return;
-  p->stop = true;
-  (void)cuda_part(p, "ts_stopped");
-  cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
+  look(p, calls);
 }
 
 /* A condition that is always true is a loop left by break. */

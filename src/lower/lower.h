@@ -1,8 +1,8 @@
 /* lower.h: from the tile level to what each GPU thread does, and its CUDA text.
  *
- * In: a verified tile-level kernel and a target. Out: kernels of the lower levels, each verified; CUDA
- * C text that is a plain printing of the thread level. The passes are listed in order in passes.c.
- * Tests: tests/lower.
+ * In: a verified tile-level kernel and a target. Out: kernels of the lower levels, each verified;
+ * CUDA C text that is a plain printing of the thread level. The passes are listed in order in
+ * passes.c. Tests: tests/lower.
  */
 #ifndef TILESH_LOWER_H
 #define TILESH_LOWER_H
@@ -10,12 +10,12 @@
 #include "ir/ir.h"
 
 typedef struct Target {
-  const char *name;     /* "sm_90a" */
-  OpArch arch;          /* greatest class of thread operations it has */
-  int sms;              /* multiprocessors assumed where no device says otherwise */
-  size_t shared_limit;  /* dynamic shared memory a block may have, bytes */
-  int registers;        /* of a multiprocessor */
-  int max_threads;      /* of a block */
+  const char *name;    /* "sm_90a" */
+  OpArch arch;         /* greatest class of thread operations it has */
+  int sms;             /* multiprocessors assumed where no device says otherwise */
+  size_t shared_limit; /* dynamic shared memory a block may have, bytes */
+  int registers;       /* of a multiprocessor */
+  int max_threads;     /* of a block */
 } Target;
 
 /* "sm_80", "sm_89", "sm_90a"; NULL if unknown. */
@@ -63,8 +63,8 @@ typedef struct CudaPrint {
   const IrReport *report;
 } CudaPrint;
 typedef struct CudaText {
-  const char *text;   /* self-contained CUDA C */
-  const char *entry;  /* the kernel's name in it, extern "C" */
+  const char *text;  /* self-contained CUDA C */
+  const char *entry; /* the kernel's name in it, extern "C" */
   CudaArg *arg;
   int nargs;
   CudaSite *site;
@@ -75,7 +75,8 @@ typedef struct CudaText {
   int64_t shared_bytes;
   int cluster[3];
 } CudaText;
-/* Prints a thread-level kernel; NULL with diagnostics if an operation does not exist on the target. */
+/* Prints a thread-level kernel; NULL with diagnostics if an operation does not exist on the target.
+ */
 CudaText *cuda_print(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
 
 #endif

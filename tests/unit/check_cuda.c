@@ -255,7 +255,7 @@ START_TEST(loops) {
                                "for i: i32 = 0, 100, n { store C[i] = 3.0 }\n"
                                "for i: i64 = 0, 64, 1 { store C[i] = 3.0 }\n"
                                "var e: i32 = 4\n for i: i32 = 0, e, 1 { set e = e - 1 }\n");
-  check_has(t, "#pragma unroll 1\n  for (int i = 0; i < n; ++i) {");
+  check_has(t, "unsigned polls = 0;\n  #pragma unroll 1\n  for (int i = 0; i < n; ++i) {");
   check_has(t, "#pragma unroll 4\n  for (int i_1 = n; i_1 > 0; i_1 += -2) {");
   check_has(t, "#pragma unroll\n  for (int i_2 = 0; i_2 < 8; ++i_2) {");
   check_has(t, "n > 0 ? i_3 < 100 : n < 0 && i_3 > 100; i_3 += n) {");
@@ -274,6 +274,24 @@ START_TEST(while_loops_poll_the_stop_word) {
   check_has(t, "if (!(z == 0)) break;");
   ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_STOP);
   (void)compile(&f, t, "sm_90a");
+  teardown(&f);
+}
+END_TEST
+
+/* One that the ranges bound is not watched, nor one inside another that is. */
+START_TEST(long_loops_poll_the_stop_word) {
+  Fixture f = setup();
+  CudaText *t =
+      print_body(&f, "for i: i32 = 0, n, 1 { for j: i32 = 0, n, 1 { store C[i] = 0.0 } }\n"
+                     "for k: i32 = 0, 1000, 1 { store C[k] = 0.0 }\n");
+  check_has(t, "for (int i = 0; i < n; ++i) {\n    if (ts_stopped(stop, polls)) return;");
+  ck_assert_ptr_null(strstr(t->text, "polls_1"));
+  ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_STOP);
+  t = print_body(&f, "for k: i32 = 0, 1000, 1 { store C[k] = 0.0 }\n");
+  ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_TENSOR);
+  IrKernel *k = read_kernel(&f, "gemm_nt", read_source(&f, "gemm_nt"));
+  t = print_for(&f, k, "sm_90a"); /* leaving would strand who waits at a barrier */
+  ck_assert_ptr_null(strstr(t->text, "ts_stopped"));
   teardown(&f);
 }
 END_TEST
@@ -421,6 +439,7 @@ int main(void) {
   tcase_add_test(c, plain_operators_where_nothing_wraps);
   tcase_add_test(c, loops);
   tcase_add_test(c, while_loops_poll_the_stop_word);
+  tcase_add_test(c, long_loops_poll_the_stop_word);
   tcase_add_test(c, names_that_cuda_has_taken);
   tcase_add_test(c, parameters_are_what_is_used);
   tcase_add_test(c, shared_nodes_are_bound_once);
