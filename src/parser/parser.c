@@ -330,16 +330,3 @@ ParseStatus parse_file(const ParseInput *in, AstFile **out) {
   *out = f;
   return finish(&p);
 }
-
-/* Line ends around it do not matter, anything else does. */
-ParseStatus parse_expression(const ParseInput *in, AstExpr **out) {
-  Parser p = start(in);
-  parse_skip_newlines(&p);
-  AstExpr *e = parse_expr_list(&p);
-  parse_skip_newlines(&p);
-  if (!parse_at(&p, T_EOF))
-    parse_hint_statement_end(&p);
-  ParseStatus status = finish(&p);
-  *out = status == PARSE_OK ? e : NULL;
-  return status;
-}

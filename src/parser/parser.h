@@ -308,8 +308,6 @@ typedef enum ParseStatus {
 /* Parses a whole file, or what was typed at the prompt. *out is always set; after an error it holds
  * what could be read, with ERROR nodes. */
 ParseStatus parse_file(const ParseInput *in, AstFile **out);
-/* Parses one expression and nothing else (`:type EXPR`); *out is NULL unless PARSE_OK. */
-ParseStatus parse_expression(const ParseInput *in, AstExpr **out);
 
 /* "+", "and", "=="; "" for AST_NO_OP. */
 const char *ast_op_text(AstOp op);

@@ -163,24 +163,6 @@ START_TEST(imports_get_names) {
 }
 END_TEST
 
-START_TEST(one_expression_can_be_parsed) {
-  static const struct {
-    const char *text;
-    ParseStatus status;
-  } rows[] = {{"a + 1", PARSE_OK},  {"\n a.T \n", PARSE_OK},    {"a, b", PARSE_OK},
-              {"a b", PARSE_ERROR}, {"let a = 1", PARSE_ERROR}, {"", PARSE_ERROR},
-              {"f(a", PARSE_ERROR}, {"a; b", PARSE_ERROR}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    AstExpr *e = NULL;
-    diag_init(&sink, arena);
-    SrcFile *file = src_new(arena, "x", rows[i].text, strlen(rows[i].text));
-    ParseInput in = {arena, names_new(arena), &sink, file, false};
-    ck_assert_msg(parse_expression(&in, &e) == rows[i].status, "%s", rows[i].text);
-    ck_assert_int_eq(e != NULL, rows[i].status == PARSE_OK);
-  }
-}
-END_TEST
-
 /* ---- statuses ---- */
 
 START_TEST(unfinished_text_is_pending_at_the_prompt) {
@@ -507,7 +489,6 @@ int main(void) {
                                 a_kernel_has_its_parts,
                                 docs_belong_to_the_next_line_only,
                                 imports_get_names,
-                                one_expression_can_be_parsed,
                                 unfinished_text_is_pending_at_the_prompt,
                                 wrong_text_is_not_pending,
                                 a_fault_in_an_open_block_is_one_error_at_the_prompt,
