@@ -21,6 +21,7 @@ typedef struct Lanes {
   int n;
 } Lanes;
 
+/* A full mask is as good as none, and cheaper. */
 static Lanes lanes_of(const EvalAgent *a, const EvalInsn *in) {
   Lanes l = {NULL, a->lanes};
   if (in->mask) {
@@ -48,6 +49,7 @@ static void lane_indices(const EvalAgent *a, const EvalAccess *x, int64_t lane, 
   }
 }
 
+/* The text that language.md promises: indices and extents; the reporter adds line and block. */
 static EvalResult fault_outside(EvalAgent *a, const EvalMem *m, const int64_t *index) {
   char at[160], extents[160];
   eval_list_text(index, m->rank, at, sizeof at);
@@ -56,6 +58,7 @@ static EvalResult fault_outside(EvalAgent *a, const EvalMem *m, const int64_t *i
                     extents);
 }
 
+/* The element is named by its coordinates, found from its place in the map. */
 static EvalResult fault_unwritten(EvalAgent *a, const EvalMem *m, int64_t element) {
   char name[256];
   eval_mem_name(m, element, name, sizeof name);
@@ -148,10 +151,13 @@ static EvalResult place_lanes(EvalAgent *a, const EvalAccess *x, const EvalMem *
 
 /* ---------------------------------------------------------------- what was written */
 
+/* Inputs, and tiles once they are whole, need no look at the map. */
 static bool tracked(const EvalMem *m) {
   return m->map && m->state != WRITTEN_ALL;
 }
 
+/* The map of a tile is cleared only when something is written to a part of it: most tiles are
+ * written whole and never need it. */
 void eval_mem_begin_map(EvalMem *m) {
   if (m->state == WRITTEN_NONE) {
     memset(m->map, 0, (size_t)m->count);
@@ -159,6 +165,7 @@ void eval_mem_begin_map(EvalMem *m) {
   }
 }
 
+/* A tile that has become whole is not looked at again. Outputs are shared by blocks: no count. */
 static void mark(EvalMem *m, int64_t at) {
   if (m->map[at])
     return;
@@ -175,10 +182,12 @@ typedef struct Walk {
   const Place *p;
 } Walk;
 
+/* Starts at the first point of the strip. */
 static Walk walk_start(const EvalMapState *s, const Place *p) {
   return (Walk){.s = s, .at = p->at, .p = p};
 }
 
+/* Steps like an odometer, the innermost axis first, as lanes are numbered. */
 static void walk_next(Walk *w) {
   for (int i = w->s->code->naxes - 1; i >= 0; i--) {
     w->at += w->p->lane[i];
@@ -189,6 +198,7 @@ static void walk_next(Walk *w) {
   }
 }
 
+/* Faults at the first lane whose element nothing wrote. */
 static EvalResult check_strip(EvalAgent *a, const EvalMem *m, const Place *p, Lanes l) {
   if (m->state == WRITTEN_NONE)
     return fault_unwritten(a, m, p->at);
@@ -208,6 +218,7 @@ static void mark_run(EvalMem *m, int64_t at, int64_t n) {
       mark(m, at + i);
 }
 
+/* Rows of neighbours are marked at once; masked strips lane by lane. */
 static void mark_strip(EvalAgent *a, EvalMem *m, const Place *p, Lanes l) {
   eval_mem_begin_map(m);
   const EvalMapState *s = a->map;
@@ -233,6 +244,8 @@ typedef struct Rows {
   int64_t length, stride, count;
 } Rows;
 
+/* Joins axes from the inside as long as one stride goes on through them, so that a strip over a
+ * whole tile is one row. */
 static Rows rows_of(const EvalMapState *s, const Place *p) {
   int i = s->code->naxes - 1;
   while (i > 0 && s->cnt[i] == 1)
@@ -249,6 +262,7 @@ static Rows rows_of(const EvalMapState *s, const Place *p) {
 
 /* ---------------------------------------------------------------- strips */
 
+/* Broadcast operands (stride 0) are filled, strided ones gathered, row by row. */
 static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, char *dst) {
   size_t size = dtype_compute_size(m->dtype);
   Rows r = rows_of(s, p);
@@ -274,6 +288,7 @@ static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, c
   }
 }
 
+/* The mirror of load_rows. */
 static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, const char *src) {
   size_t size = dtype_compute_size(m->dtype);
   Rows r = rows_of(s, p);
@@ -294,6 +309,7 @@ static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, 
   }
 }
 
+/* Lanes that are off may lie next to others' elements: nothing but the element is touched. */
 static void store_masked(EvalAgent *a, const EvalMem *m, const Place *p, const char *src, Lanes l) {
   size_t size = dtype_compute_size(m->dtype);
   Walk w = walk_start(a->map, p);
@@ -304,6 +320,7 @@ static void store_masked(EvalAgent *a, const EvalMem *m, const Place *p, const c
 
 /* ---------------------------------------------------------------- lane by lane */
 
+/* Thread level: the devices count, and check, what each access touches. */
 static EvalResult hooks(EvalAgent *a, const EvalMem *m, Lanes l, bool write) {
   if (a->block->program->kernel->level != IR_THREAD)
     return EVAL_OK;
@@ -318,6 +335,7 @@ static EvalResult hooks(EvalAgent *a, const EvalMem *m, Lanes l, bool write) {
   return eval_device_shared(a, bytes, (int)m->size, write);
 }
 
+/* Lane by lane where indices come from registers, at thread level, and on the way to a fault. */
 static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char *dst, Lanes l) {
   int64_t map[EVAL_STRIP];
   EvalResult r = place_lanes(a, x, m, l, tracked(m) ? map : NULL);
@@ -340,6 +358,7 @@ static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char
   return EVAL_OK;
 }
 
+/* Where two lanes mean one element the higher lane stays, as in the order of iterations. */
 static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, const char *src,
                               Lanes l) {
   int64_t map[EVAL_STRIP];
@@ -368,6 +387,7 @@ static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, con
 
 /* ---------------------------------------------------------------- one element */
 
+/* All coordinates are found first, so that a fault can name them all. */
 static EvalResult place_one(EvalAgent *a, const EvalAccess *x, const EvalMem *m, int64_t *at,
                             int64_t *map) {
   int64_t index[IR_MAX_RANK];
@@ -393,6 +413,7 @@ static EvalResult hooks_one(EvalAgent *a, const EvalInsn *in, const EvalMem *m, 
   return hooks(a, m, lanes_of(a, in), write);
 }
 
+/* Outside a MAP, or where no index depends on the lane. */
 static EvalResult load_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
   int64_t at, map;
   EvalResult r = place_one(a, x, m, &at, &map);
@@ -406,6 +427,7 @@ static EvalResult load_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x
   return EVAL_OK;
 }
 
+/* The counterpart of load_one. */
 static EvalResult store_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
   int64_t at, map;
   EvalResult r = place_one(a, x, m, &at, &map);
@@ -423,6 +445,8 @@ static EvalResult store_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *
 
 /* ---------------------------------------------------------------- instructions */
 
+/* The quick way needs affine coordinates whose corners are inside; a tile whose strip lies in one
+ * piece is not even copied: the register then points into it. */
 EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];
@@ -470,6 +494,7 @@ static EvalResult store_same(EvalAgent *a, const EvalAccess *x, EvalMem *m, Lane
   return EVAL_OK;
 }
 
+/* Marks before it writes: a fault in between cannot happen, the strip was placed. */
 EvalResult eval_access_store(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];
@@ -495,6 +520,7 @@ EvalResult eval_access_store(EvalAgent *a, const EvalInsn *in) {
 
 /* ---------------------------------------------------------------- atomics */
 
+/* value, expected and old are lanes, or single elements at block level. */
 static EvalResult atomic_lane(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m,
                               int lane, int64_t at) {
   size_t size = x->lanes ? dtype_compute_size(m->dtype) : 0;
@@ -507,12 +533,14 @@ static EvalResult atomic_lane(EvalAgent *a, const EvalInsn *in, const EvalAccess
   return EVAL_OK;
 }
 
+/* An atomic reads: its element must have been written. */
 static EvalResult atomic_ready(EvalAgent *a, EvalMem *m, int64_t map) {
   if (!tracked(m) || (m->state == WRITTEN_PARTLY && m->map[map]))
     return EVAL_OK;
   return fault_unwritten(a, m, map);
 }
 
+/* Lanes take their turns in order, so that a block by itself is deterministic. */
 EvalResult eval_access_atomic(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];

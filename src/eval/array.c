@@ -17,6 +17,7 @@ typedef struct ArrayView {
   bool thread;
 } ArrayView;
 
+/* Looks up what all lanes share. */
 static ArrayView view_of(EvalAgent *a, const EvalInsn *in, const EvalArrayAccess *x) {
   ArrayView v = {.array = &a->array[x->array]};
   const EvalProgram *p = a->block->program;
@@ -28,6 +29,7 @@ static ArrayView view_of(EvalAgent *a, const EvalInsn *in, const EvalArrayAccess
   return v;
 }
 
+/* As for tensors: indices and extents. */
 static EvalResult fault_outside(EvalAgent *a, const EvalArrayAccess *x, const IrBuffer *b,
                                 const int64_t *index) {
   char at[160], extents[160];
@@ -53,6 +55,7 @@ static EvalResult element_of(EvalAgent *a, const EvalArrayAccess *x, const Array
   return out ? fault_outside(a, x, v->array->buf, index) : EVAL_OK;
 }
 
+/* Lanes see the same element number, so it names all of them. */
 static EvalResult fault_unwritten(EvalAgent *a, const ArrayView *v, int64_t element) {
   return eval_fault(a, E0451, "element %lld of %s is read before anything wrote it",
                     (long long)element, v->array->buf->name);
@@ -88,6 +91,7 @@ static EvalResult row(EvalAgent *a, const EvalArrayAccess *x, const ArrayView *v
   return EVAL_OK;
 }
 
+/* Every lane its own element: a dynamic index into a private array. */
 static EvalResult each(EvalAgent *a, const EvalArrayAccess *x, const ArrayView *v, char *value,
                        bool write) {
   for (int i = 0; i < a->lanes; i++) {
@@ -110,6 +114,7 @@ static EvalResult each(EvalAgent *a, const EvalArrayAccess *x, const ArrayView *
   return EVAL_OK;
 }
 
+/* One element for all lanes is a row of memory; the verifier keeps REG arrays to that. */
 EvalResult eval_access_array_load(EvalAgent *a, const EvalInsn *in) {
   const EvalArrayAccess *x = in->as.data;
   ArrayView v = view_of(a, in, x);
@@ -118,6 +123,7 @@ EvalResult eval_access_array_load(EvalAgent *a, const EvalInsn *in) {
   return row(a, x, &v, machine_reg(a, in->dst), false);
 }
 
+/* The counterpart: lanes that are off keep what they had. */
 EvalResult eval_access_array_store(EvalAgent *a, const EvalInsn *in) {
   const EvalArrayAccess *x = in->as.data;
   ArrayView v = view_of(a, in, x);

@@ -50,6 +50,7 @@ static bool replace(size_t size, void *at, void *seen, const void *next) {
   }
 }
 
+/* An atomic load of the element's width. */
 static void see(size_t size, const void *at, void *out) {
   switch (size) {
   case 1:
@@ -66,6 +67,8 @@ static void see(size_t size, const void *at, void *out) {
   }
 }
 
+/* Narrow floats are combined in f32 and rounded once, like any other operation on them. The loop
+ * ends because another block must have succeeded whenever this one did not. */
 void eval_atomic_apply(OpCode op, OpStrip step, DType t, bool stored, void *at, const void *value,
                        const void *expected, void *old) {
   bool narrow = stored && dtype_compute(t) != t;

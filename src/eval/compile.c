@@ -8,6 +8,7 @@
 
 #include "compile.h"
 
+/* One diagnostic a kernel: what follows from it would only confuse. */
 void eval_unsupported(Compiler *c, const char *what) {
   if (!c->failed)
     diag_add(c->sink, E0490, c->span, "the evaluator cannot do %s", what);
@@ -16,6 +17,7 @@ void eval_unsupported(Compiler *c, const char *what) {
 
 /* ---------------------------------------------------------------- instructions */
 
+/* Instructions of one statement share one entry. */
 static uint32_t place_of(Compiler *c) {
   if (c->spans.n) {
     const Span *last = &c->spans.v[c->spans.n - 1];
@@ -26,6 +28,7 @@ static uint32_t place_of(Compiler *c) {
   return (uint32_t)c->spans.n - 1;
 }
 
+/* Appends to the code that is being written now and returns the instruction's number there. */
 size_t eval_emit(Compiler *c, EvalInsn in) {
   EvalCodes *code = c->code;
   in.place = place_of(c);
@@ -33,16 +36,19 @@ size_t eval_emit(Compiler *c, EvalInsn in) {
   return code->n - 1;
 }
 
+/* Relative, so that pieces of code can be appended elsewhere. */
 void eval_patch_to(Compiler *c, size_t at, size_t target) {
   c->code->v[at].jump = (int32_t)((int64_t)target - (int64_t)at);
 }
 
+/* The next instruction to be written is where it jumps. */
 void eval_patch(Compiler *c, size_t at) {
   eval_patch_to(c, at, c->code->n);
 }
 
 /* ---------------------------------------------------------------- what a launch fixes */
 
+/* A register that prepare_agent fills once a worker. */
 static void bind_launch(Compiler *c, IrVar *v) {
   Reg r = eval_reg_new(c, false, 8, true);
   eval_var_bind(c, v, r, false);
@@ -50,6 +56,7 @@ static void bind_launch(Compiler *c, IrVar *v) {
   c->p->var[v->id] = r;
 }
 
+/* All that a launch binds; grid indices differ from block to block. */
 static void bind_variables(Compiler *c) {
   IrKernel *k = c->k;
   c->p->var = ARENA_ARRAY(c->arena, Reg, k->vars.n + 1);
@@ -72,6 +79,7 @@ static void bind_variables(Compiler *c) {
 /* ---------------------------------------------------------------- what the order of blocks decides
  */
 
+/* Sums of floats depend on the order; the rest, with the old value unused, does not. */
 static bool commutes(OpCode op, DType t) {
   switch (op) {
   case OP_ATOMIC_ADD:
@@ -87,6 +95,7 @@ static bool commutes(OpCode op, DType t) {
   }
 }
 
+/* An old value that is looked at tells one order of blocks from another. */
 static bool scan_order(IrStmt *s, void *ctx) {
   Compiler *c = ctx;
   if (s->kind == IRK_REPORT && s->as.report.kind == IRP_PRINT)
@@ -101,6 +110,7 @@ static bool scan_order(IrStmt *s, void *ctx) {
 
 /* ---------------------------------------------------------------- layout */
 
+/* Masks need room for their head besides a byte a lane. */
 static void lay_out_frame(Compiler *c) {
   EvalProgram *p = c->p;
   p->nregs = c->nreg;
@@ -128,6 +138,7 @@ static void lay_out_frame(Compiler *c) {
   p->frame = (at + 127) & ~(size_t)63;
 }
 
+/* The code that runs once a worker comes first and ends with BC_NEXT_PHASE. */
 static void join(Compiler *c, const EvalCodes *body) {
   EvalProgram *p = c->p;
   c->code = &c->init;
@@ -143,6 +154,7 @@ static void join(Compiler *c, const EvalCodes *body) {
 
 /* ---------------------------------------------------------------- the kernel */
 
+/* Only a `return` that some lanes take needs a mask around everything. */
 static void compile_body(Compiler *c) {
   Exit root = {.kind = EXIT_ROOT};
   c->exit = &root;
@@ -162,6 +174,7 @@ static void compile_body(Compiler *c) {
   eval_scope_close(c);
 }
 
+/* The kernel may gain expressions (sums of coordinates), never statements. */
 EvalProgram *eval_compile(Arena *a, IrKernel *k, DiagSink *sink) {
   Compiler *c = ARENA_NEW(a, Compiler);
   EvalProgram *p = ARENA_NEW(a, EvalProgram);

@@ -132,6 +132,8 @@ void eval_compile_thread_op(Compiler *c, IrStmt *s);
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out);
 void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]);
 int eval_compile_array(Compiler *c, const IrBuffer *b);
+/* Whether only another block can end this WHILE (compile_spin.c). */
+bool eval_spins(IrStmt *s);
 /* CONTINUE of a MAP or loop under a condition that may differ between lanes. */
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind);
 /* A coordinate as the sum of a uniform base and multiples of the MAP's indices. */

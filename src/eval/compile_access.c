@@ -13,6 +13,7 @@ typedef struct Affine {
   IrExpr *coef[4]; /* NULL: 0 */
 } Affine;
 
+/* NULL stands for 0, so that absent terms cost nothing. */
 static IrExpr *add(Compiler *c, OpCode op, IrExpr *a, IrExpr *b) {
   if (!b)
     return a;
@@ -23,6 +24,7 @@ static IrExpr *add(Compiler *c, OpCode op, IrExpr *a, IrExpr *b) {
 
 static bool take_apart(Compiler *c, IrExpr *e, Affine *out, int depth);
 
+/* An index of the MAP, or a `let` of its body seen through. */
 static bool take_variable(Compiler *c, IrExpr *e, Affine *out, int depth) {
   const VarValue *v = eval_var_value(c, e->as.var);
   if (v->axis >= 0) {
@@ -32,6 +34,8 @@ static bool take_variable(Compiler *c, IrExpr *e, Affine *out, int depth) {
   return v->def && take_apart(c, v->def, out, depth + 1);
 }
 
+/* Only i64: wrapping arithmetic then gives the same sum however it is grouped. Depth is limited
+ * because a chain of lets may double at each step. */
 static bool take_apart(Compiler *c, IrExpr *e, Affine *out, int depth) {
   Affine a = {0}, b = {0};
   *out = a;
@@ -67,6 +71,7 @@ static bool take_apart(Compiler *c, IrExpr *e, Affine *out, int depth) {
   }
 }
 
+/* Where a coordinate cannot be taken apart its lanes are computed. */
 void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
   Affine a = {0};
   *out = (EvalAffine){.base = {NO_REG, 0}};
@@ -86,6 +91,7 @@ void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
   out->lanes = eval_value_lanes(c, e);
 }
 
+/* Both sides of the comparison brought to one: the difference is compared with 0. */
 static EvalDecide *decide_leaf(Compiler *c, IrExpr *e, const Affine *a) {
   EvalDecide *d = ARENA_NEW(c->arena, EvalDecide);
   d->op = e->op;
@@ -97,6 +103,7 @@ static EvalDecide *decide_leaf(Compiler *c, IrExpr *e, const Affine *a) {
   return d;
 }
 
+/* Near the ends of i64 the corners do not decide (map.c looks for overflow). */
 static EvalDecide *decide_compare(Compiler *c, IrExpr *e) {
   Affine a = {0}, b = {0};
   if (e->arg[0]->type != DT_I64 || !take_apart(c, e->arg[0], &a, 0) ||
@@ -108,6 +115,7 @@ static EvalDecide *decide_compare(Compiler *c, IrExpr *e) {
   return decide_leaf(c, e, &a);
 }
 
+/* `if n < N` around an access holds for all but the last strips: the corners tell. */
 EvalDecide *eval_compile_decide(Compiler *c, IrExpr *e) {
   if (!c->map)
     return NULL;
@@ -157,10 +165,12 @@ static EvalAccess *access_of(Compiler *c, const IrAccess *at) {
   return x;
 }
 
+/* Such buffers live in the agent's frame, not in memory that others see. */
 static bool is_array(const IrBuffer *b) {
   return b->space == IRS_LOCAL || b->space == IRS_REG;
 }
 
+/* Numbered on first mention; ALLOC and every access mean the same one. */
 int eval_compile_array(Compiler *c, const IrBuffer *b) {
   EvalProgram *p = c->p;
   for (int i = 0; i < p->narrays; i++)
@@ -196,6 +206,7 @@ static EvalArrayAccess *array_access(Compiler *c, const IrAccess *at) {
   return x;
 }
 
+/* Atomics write too. */
 static bool writes_buffer(IrBlock *b, const IrBuffer *buf) {
   for (size_t i = 0; i < b->n; i++) {
     const IrStmt *s = b->v[i];
@@ -217,6 +228,7 @@ static bool stays(const Compiler *c, const IrBuffer *b) {
   return !writes_buffer((IrBlock *)&c->map->as.map.body, b);
 }
 
+/* The variable's register lasts as long as the block that the load stands in. */
 void eval_compile_load(Compiler *c, IrStmt *s) {
   IrVar *v = s->as.access.var;
   const IrAccess *at = &s->as.access.at;
@@ -248,6 +260,7 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- whole tiles written by a MAP */
 
+/* Whether the body could see that marking was put off. */
 static bool reads_buffer(IrBlock *b, const IrBuffer *buf) {
   for (size_t i = 0; i < b->n; i++) {
     const IrStmt *s = b->v[i];
@@ -287,6 +300,7 @@ static bool covers(Compiler *c, const IrStmt *s) {
   return !m->parallel || !reads_buffer((IrBlock *)&m->body, b);
 }
 
+/* False once the list is full: then the store marks by itself. */
 static bool note_covered(Compiler *c, uint32_t buf) {
   EvalMapCode *m = c->map_code;
   for (int i = 0; i < m->ncovers; i++)
@@ -298,6 +312,8 @@ static bool note_covered(Compiler *c, uint32_t buf) {
   return true;
 }
 
+/* A value that varies is computed before the coordinates are placed, because its register may be
+ * the only thing still alive of its operands. */
 void eval_compile_store(Compiler *c, IrStmt *s) {
   const IrAccess *at = &s->as.access.at;
   IrExpr *e = s->as.access.value;
@@ -330,6 +346,7 @@ void eval_compile_store(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- atomics */
 
+/* The pure operation whose strip makes the new value; none for exchange, cas and inc. */
 static OpCode combining(OpCode op) {
   switch (op) {
   case OP_ATOMIC_ADD:
@@ -349,6 +366,7 @@ static OpCode combining(OpCode op) {
   }
 }
 
+/* All three instruction sets, since the launch chooses. */
 void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]) {
   OpCode step = combining(op);
   if (step == OP_NONE)
@@ -359,6 +377,7 @@ void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]) {
     eval_unsupported(c, arena_printf(c->arena, "%s of %s", op_info(op)->name, dtype_name(t)));
 }
 
+/* Inside a MAP each iteration acts, even where element and value are the same for all. */
 void eval_compile_atomic(Compiler *c, IrStmt *s) {
   IrAtomic *a = &s->as.atomic;
   if (a->region) {
@@ -391,6 +410,7 @@ void eval_compile_atomic(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- report */
 
+/* In a MAP and at thread level each iteration, each thread, speaks for itself. */
 void eval_compile_report(Compiler *c, IrStmt *s) {
   IrReport *r = &s->as.report;
   EvalReportCode *x = ARENA_NEW(c->arena, EvalReportCode);

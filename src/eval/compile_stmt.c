@@ -9,11 +9,13 @@
 
 /* ---------------------------------------------------------------- masks */
 
+/* The innermost mask is the one in force. */
 static void mask_push(Compiler *c, Reg m) {
   VEC_PUSH(c->arena, &c->masks, m);
   c->mask = m;
 }
 
+/* Back to the mask around a statement. */
 static void masks_cut(Compiler *c, size_t depth) {
   c->masks.n = depth;
   c->mask = depth ? c->masks.v[depth - 1] : NO_REG;
@@ -39,6 +41,7 @@ static bool may_part(const Compiler *c, const IrStmt *s) {
   return !c->thread || s->as.if_.cond->uniform == IR_LANE_VARYING;
 }
 
+/* BREAK and CONTINUE of inner loops are those loops' affair; a RETURN leaves all. */
 static void scan_exits(ExitScan *x, IrBlock *b) {
   for (size_t i = 0; i < b->n; i++) {
     IrStmt *s = b->v[i];
@@ -55,6 +58,7 @@ static void scan_exits(ExitScan *x, IrBlock *b) {
   }
 }
 
+/* Asked before a loop is opened: whether it needs a mask of the lanes still in it. */
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind) {
   ExitScan x = {.c = c, .kind = kind};
   scan_exits(&x, body);
@@ -78,6 +82,7 @@ static Reg let_register(Compiler *c, IrExpr *e, bool lanes, bool own) {
   return r;
 }
 
+/* A variable outlives the statement that binds it. */
 static void hold_in_block(Compiler *c, Reg r) {
   uint32_t depth = c->depth;
   c->depth = c->block_depth;
@@ -85,6 +90,7 @@ static void hold_in_block(Compiler *c, Reg r) {
   c->depth = depth;
 }
 
+/* Inside a MAP a `var` has lanes even where its first value is the same for all: SET may differ. */
 static void compile_let(Compiler *c, IrStmt *s) {
   IrVar *v = s->as.let.var;
   IrExpr *e = s->as.let.value;
@@ -99,6 +105,7 @@ static void compile_let(Compiler *c, IrStmt *s) {
     eval_var_value(c, v)->def = e;
 }
 
+/* Lanes that are off keep their value. */
 static void compile_set(Compiler *c, IrStmt *s) {
   VarValue *v = eval_var_value(c, s->as.let.var);
   IrExpr *e = s->as.let.value;
@@ -118,6 +125,7 @@ static void compile_set(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- if */
 
+/* All lanes go the same way: jumps do. */
 static void compile_if_uniform(Compiler *c, IrStmt *s) {
   Reg cond = eval_value_one(c, s->as.if_.cond);
   size_t skip = eval_emit(c, (EvalInsn){.code = BC_JUMP_UNLESS, .src = {cond}});
@@ -153,6 +161,7 @@ static size_t mask_if(Compiler *c, IrExpr *cond, Reg m, Reg outer, size_t *decid
   return skip;
 }
 
+/* Without an `else` the corners of the strip may decide the condition. */
 static void compile_then(Compiler *c, IrStmt *s, Reg outer) {
   size_t depth = c->masks.n, decided = SIZE_MAX;
   Reg m = eval_reg_mask(c);
@@ -165,6 +174,7 @@ static void compile_then(Compiler *c, IrStmt *s, Reg outer) {
     eval_patch(c, decided);
 }
 
+/* With an `else` both masks come from one condition, which must be there for the second. */
 static void compile_if_lanes(Compiler *c, IrStmt *s) {
   Reg outer = c->mask;
   if (!s->as.if_.other.n) {
@@ -196,6 +206,7 @@ static void leave_if_empty(Compiler *c) {
   VEC_PUSH(c->arena, &c->exit->nexts, at);
 }
 
+/* Of any kind and depth: cheap, and a mask too many does no harm. */
 static bool has_exit(IrBlock *b) {
   for (size_t i = 0; i < b->n; i++) {
     IrKind kind = b->v[i]->kind;
@@ -208,6 +219,7 @@ static bool has_exit(IrBlock *b) {
   return false;
 }
 
+/* Whether lanes can part is known here, where the condition's variables are bound. */
 static void compile_if(Compiler *c, IrStmt *s) {
   if (!eval_value_varies(c, s->as.if_.cond)) {
     compile_if_uniform(c, s);
@@ -220,6 +232,7 @@ static void compile_if(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- break, continue, return */
 
+/* From a masked loop the lanes leave; from a plain one everything jumps. */
 static void compile_exit(Compiler *c, IrStmt *s) {
   Exit *x = c->exit;
   if (s->kind == IRK_RETURN)
@@ -250,6 +263,7 @@ static void compile_exit(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- loops */
 
+/* All of them go to the next instruction. */
 static void patch_all(Compiler *c, size_t *v, size_t n) {
   for (size_t i = 0; i < n; i++)
     eval_patch(c, v[i]);
@@ -277,6 +291,7 @@ static void loop_open(Compiler *c, LoopState *l, IrBlock *body, bool masked) {
   c->exit = &l->exit;
 }
 
+/* CONTINUE leaves the body's mask, which each iteration starts anew from the loop's. */
 static void loop_body(Compiler *c, LoopState *l, IrBlock *body) {
   if (l->continues) {
     eval_emit(
@@ -291,6 +306,7 @@ static void loop_body(Compiler *c, LoopState *l, IrBlock *body) {
   patch_all(c, l->exit.nexts.v, l->exit.nexts.n);
 }
 
+/* Breaks arrive here; the mask around the loop is in force again. */
 static void loop_close(Compiler *c, LoopState *l) {
   patch_all(c, l->exit.breaks.v, l->exit.breaks.n);
   masks_cut(c, l->exit.mask_depth);
@@ -298,6 +314,7 @@ static void loop_close(Compiler *c, LoopState *l) {
   c->loop_depth = l->loop_depth;
 }
 
+/* Only lanes can part; blocks at tile level cannot. */
 static bool loop_parts(Compiler *c, IrBlock *body) {
   return eval_in_lanes(c) &&
          (eval_has_lane_exit(c, body, IRK_BREAK) || eval_has_lane_exit(c, body, IRK_CONTINUE) ||
@@ -313,6 +330,7 @@ static Reg bound(Compiler *c, IrExpr *e, bool lanes) {
   return r;
 }
 
+/* Each lane counts by itself; the loop ends when none is left. */
 static void compile_for_lanes(Compiler *c, IrStmt *s) {
   IrFor *f = &s->as.loop;
   DType t = f->index->type;
@@ -337,6 +355,7 @@ static void compile_for_lanes(Compiler *c, IrStmt *s) {
   loop_close(c, &l);
 }
 
+/* One count for all; lanes may still leave early, by the loop's mask. */
 static void compile_for_uniform(Compiler *c, IrStmt *s) {
   IrFor *f = &s->as.loop;
   DType t = f->index->type;
@@ -373,6 +392,7 @@ static void compile_for_uniform(Compiler *c, IrStmt *s) {
   loop_close(c, &l);
 }
 
+/* Bounds that differ between lanes make the index differ too. */
 static void compile_for(Compiler *c, IrStmt *s) {
   IrFor *f = &s->as.loop;
   bool lanes =
@@ -385,72 +405,12 @@ static void compile_for(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- while */
 
-/* A `while` that only another block can end: its condition hangs on loads of global memory that
- * its body neither writes nor steers. */
-static bool reads_set_variable(const IrExpr *e) {
-  if (e->op == OP_VAR && e->as.var->kind == IRV_MUT)
-    return true;
-  for (int i = 0; i < e->nargs; i++)
-    if (reads_set_variable(e->arg[i]))
-      return true;
-  return false;
-}
-
-typedef struct SpinScan {
-  bool waits, moves;
-} SpinScan;
-
-/* An atomic by which a loop asks again and again without changing the answer itself: one that adds
- * nothing, or one that takes a lock which is not free. */
-static bool only_looks(const IrAtomic *a) {
-  int64_t n;
-  if (a->region || a->at.buf->space != IRS_GLOBAL)
-    return false;
-  if (a->op == OP_ATOMIC_CAS || a->op == OP_ATOMIC_EXCHANGE)
-    return true;
-  bool adds = a->op == OP_ATOMIC_ADD || a->op == OP_ATOMIC_OR || a->op == OP_ATOMIC_XOR;
-  return adds && ir_is_const(a->value, &n) && n == 0;
-}
-
-static bool scan_spin(IrStmt *s, void *ctx) {
-  SpinScan *x = ctx;
-  switch (s->kind) {
-  case IRK_LET:
-  case IRK_IF:
-    break;
-  case IRK_LOAD:
-    if (s->as.access.at.buf->space == IRS_GLOBAL)
-      x->waits = true;
-    for (int i = 0; i < s->as.access.at.buf->rank; i++)
-      x->moves = x->moves || reads_set_variable(s->as.access.at.index[i]);
-    break;
-  case IRK_ATOMIC:
-    if (only_looks(&s->as.atomic))
-      x->waits = true;
-    else
-      x->moves = true;
-    break;
-  default:
-    x->moves = true;
-    break;
-  }
-  return true;
-}
-
-static bool spins(IrStmt *s) {
-  SpinScan x = {0};
-  ir_walk(&s->as.while_.cond_block, scan_spin, &x);
-  if (!x.waits || x.moves || reads_set_variable(s->as.while_.cond))
-    return false;
-  ir_walk(&s->as.while_.body, scan_spin, &x);
-  return !x.moves;
-}
-
+/* The condition's block is part of every iteration, and its variables live through the body. */
 static void compile_while(Compiler *c, IrStmt *s) {
   IrWhile *w = &s->as.while_;
   bool parts = eval_in_lanes(c) && (loop_parts(c, &w->body) || loop_parts(c, &w->cond_block));
   /* Whether the condition parts the lanes is known only once its block is bound. */
-  bool spin = !c->thread && !c->map && spins(s);
+  bool spin = !c->thread && !c->map && eval_spins(s);
   if (spin)
     c->p->in_order = true;
   parts = parts || c->map || (c->thread && w->cond->uniform == IR_LANE_VARYING);
@@ -489,6 +449,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- roles */
 
+/* Warps of other roles jump over the body. */
 static void compile_roles(Compiler *c, IrStmt *s) {
   if (!c->thread) {
     eval_unsupported(c, "roles above thread level yet");
@@ -505,6 +466,7 @@ static void compile_roles(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- statements */
 
+/* Each statement has a scope: values of mutable variables end with it. */
 void eval_compile_stmt(Compiler *c, IrStmt *s) {
   Span span = c->span;
   if (s->span.file)
@@ -564,6 +526,7 @@ void eval_compile_stmt(Compiler *c, IrStmt *s) {
   c->span = span;
 }
 
+/* What follows an exit in a block is never reached and is not compiled. */
 void eval_compile_block(Compiler *c, IrBlock *b) {
   uint32_t block_depth = c->block_depth;
   eval_scope_open(c);

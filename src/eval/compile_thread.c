@@ -18,6 +18,7 @@ static Reg destination(Compiler *c, IrVar *v, EvalOperand *o) {
   return r;
 }
 
+/* A step of 0 serves lanes from one element. */
 static Reg source(Compiler *c, IrExpr *e, EvalOperand *o) {
   o->type = e->type;
   o->uniform = !eval_value_varies(c, e);
@@ -25,6 +26,7 @@ static Reg source(Compiler *c, IrExpr *e, EvalOperand *o) {
   return o->uniform ? eval_value_one(c, e) : eval_value_lanes(c, e);
 }
 
+/* The first register may hang on an unrolled loop's index: then it is read when it runs. */
 static void registers(Compiler *c, const IrOperand *from, EvalOpCode *x, int i) {
   EvalOperand *o = &x->operand[i];
   o->type = from->buf->dtype;
@@ -35,6 +37,7 @@ static void registers(Compiler *c, const IrOperand *from, EvalOpCode *x, int i) 
   x->offset[i] = first.reg;
 }
 
+/* Constants given for `i` need no register. */
 static void operand(Compiler *c, const IrOperand *from, char letter, EvalOpCode *x, int i) {
   EvalOperand *o = &x->operand[i];
   o->letter = letter;
@@ -66,6 +69,7 @@ static void operand(Compiler *c, const IrOperand *from, char letter, EvalOpCode 
   }
 }
 
+/* Destinations are bound last: an operand may bear the name that the row binds anew. */
 void eval_compile_thread_op(Compiler *c, IrStmt *s) {
   IrOp *op = &s->as.op;
   int n = op->noperands;

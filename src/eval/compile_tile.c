@@ -8,6 +8,7 @@
 
 #include "compile.h"
 
+/* Origins and stops become registers or constants; the rest is fixed. */
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out) {
   memset(out, 0, sizeof *out);
   if (!r->buf)
@@ -28,6 +29,7 @@ void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out) {
 
 /* ---------------------------------------------------------------- declarations */
 
+/* Tile extents are constants (verifier). */
 static int64_t tile_count(const IrBuffer *b) {
   int64_t n = 1;
   for (int i = 0; i < b->rank; i++) {
@@ -38,10 +40,12 @@ static int64_t tile_count(const IrBuffer *b) {
   return n;
 }
 
+/* Tiles start on cache lines, so that blocks of other workers never share one. */
 static size_t to_line(size_t n) {
   return (n + 63) & ~(size_t)63;
 }
 
+/* Nothing is cleared: only its state says that its elements are unwritten. */
 void eval_compile_alloc(Compiler *c, IrStmt *s) {
   IrBuffer *b = s->as.alloc;
   if (b->space == IRS_LOCAL || b->space == IRS_REG) {
@@ -75,6 +79,7 @@ static bool scan_locals(IrStmt *s, void *ctx) {
   return true;
 }
 
+/* 512 lanes keep a dozen registers in the first-level cache. */
 static int64_t strip_of(IrMap *m) {
   int64_t bytes = 0, most = EVAL_STRIP;
   ir_walk(&m->body, scan_locals, &bytes);
@@ -83,6 +88,7 @@ static int64_t strip_of(IrMap *m) {
   return most;
 }
 
+/* An index has lanes once something asks for it: most are only parts of coordinates. */
 static void bind_axes(Compiler *c, IrMap *m) {
   for (int i = 0; i < m->naxes; i++) {
     eval_var_bind(c, m->index[i], NO_REG, true);
@@ -90,6 +96,7 @@ static void bind_axes(Compiler *c, IrMap *m) {
   }
 }
 
+/* Jumps are relative: nothing needs mending. */
 static void append(Compiler *c, const EvalCodes *more) {
   for (size_t i = 0; i < more->n; i++) {
     EvalCodes *code = c->code;
@@ -97,6 +104,7 @@ static void append(Compiler *c, const EvalCodes *more) {
   }
 }
 
+/* Body and prologue are written apart, because the body decides what the prologue must hold. */
 void eval_compile_map(Compiler *c, IrStmt *s) {
   IrMap *m = &s->as.map;
   if (c->map) {
@@ -150,6 +158,7 @@ void eval_compile_map(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- the others */
 
+/* The pad has the source's type and is converted once. */
 static void compile_copy(Compiler *c, IrStmt *s) {
   EvalCopyCode *x = ARENA_NEW(c->arena, EvalCopyCode);
   eval_compile_region(c, &s->as.copy.dst, &x->dst);
@@ -161,6 +170,7 @@ static void compile_copy(Compiler *c, IrStmt *s) {
   eval_emit(c, (EvalInsn){.code = BC_COPY, .as.data = x});
 }
 
+/* A scalar result lives in a register like any `let`. */
 static void compile_reduce(Compiler *c, IrStmt *s) {
   IrReduce *r = &s->as.reduce;
   EvalReduceCode *x = ARENA_NEW(c->arena, EvalReduceCode);
@@ -180,6 +190,7 @@ static void compile_reduce(Compiler *c, IrStmt *s) {
   eval_emit(c, (EvalInsn){.code = BC_REDUCE, .as.data = x});
 }
 
+/* Elements go forward or backward along the axis, each result with or without its own. */
 static void compile_scan(Compiler *c, IrStmt *s) {
   IrScan *r = &s->as.scan;
   EvalScanCode *x = ARENA_NEW(c->arena, EvalScanCode);
@@ -192,6 +203,7 @@ static void compile_scan(Compiler *c, IrStmt *s) {
   eval_emit(c, (EvalInsn){.code = BC_SCAN, .as.data = x});
 }
 
+/* Options that only steer a GPU do not change the result here. */
 static void compile_dot(Compiler *c, IrStmt *s) {
   IrDot *d = &s->as.dot;
   EvalDotCode *x = ARENA_NEW(c->arena, EvalDotCode);
@@ -203,6 +215,7 @@ static void compile_dot(Compiler *c, IrStmt *s) {
   eval_emit(c, (EvalInsn){.code = BC_DOT, .as.data = x});
 }
 
+/* One atomic an element of the region. */
 static void compile_atomic_region(Compiler *c, IrStmt *s) {
   EvalAtomicRegion *x = ARENA_NEW(c->arena, EvalAtomicRegion);
   IrAtomic *a = &s->as.atomic;
@@ -221,6 +234,7 @@ static void compile_relayout(Compiler *c, IrStmt *s) {
   eval_emit(c, (EvalInsn){.code = BC_COPY, .as.data = x});
 }
 
+/* Tile operations belong to the whole block. */
 void eval_compile_tile_op(Compiler *c, IrStmt *s) {
   if (eval_in_lanes(c)) {
     eval_unsupported(c, "a tile operation here");

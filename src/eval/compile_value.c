@@ -10,16 +10,19 @@
 
 enum { NO_EXPR = -1 };
 
+/* Whether values may differ between lanes here. */
 bool eval_in_lanes(const Compiler *c) {
   return c->thread || c->map;
 }
 
 /* ---------------------------------------------------------------- registers */
 
+/* Elements of one size can take each other's registers. */
 static uint8_t size_class(size_t size) {
   return size <= 1 ? 0 : size <= 2 ? 1 : size <= 4 ? 2 : 3;
 }
 
+/* Numbers only; where a register lies is decided at the end. */
 static Reg reg_make(Compiler *c, bool lanes, uint8_t class) {
   if (c->nreg == c->reg_cap)
     c->reg = vec_grow(c->arena, c->reg, &c->reg_cap, sizeof *c->reg);
@@ -28,6 +31,7 @@ static Reg reg_make(Compiler *c, bool lanes, uint8_t class) {
   return (Reg)c->nreg++;
 }
 
+/* fresh: code that runs earlier may use it, so it must not have served code that runs later. */
 Reg eval_reg_new(Compiler *c, bool lanes, size_t size, bool fresh) {
   uint8_t class = size_class(size);
   if (!fresh && lanes && c->free_lanes[class].n)
@@ -44,6 +48,7 @@ Reg eval_reg_mask(Compiler *c) {
   return r;
 }
 
+/* Kept in a list by class; the last one freed is the warmest in the cache. */
 static void reg_free(Compiler *c, Reg r) {
   if (r == NO_REG)
     return;
@@ -55,15 +60,18 @@ static void reg_free(Compiler *c, Reg r) {
 
 /* ---------------------------------------------------------------- scopes */
 
+/* The scope may lie outside the innermost: a value belongs to where its code is. */
 static void log_add(Compiler *c, uint32_t depth, LogEntry e) {
   Scope *s = &c->scope[depth];
   VEC_PUSH(c->arena, s, e);
 }
 
+/* For registers that no expression owns. */
 void eval_reg_hold(Compiler *c, Reg r) {
   log_add(c, c->depth, (LogEntry){.expr = UINT32_MAX, .reg = r});
 }
 
+/* Remembers how much tile memory was in use: tiles end with their scope. */
 void eval_scope_open(Compiler *c) {
   if (c->depth + 1 >= sizeof c->scope / sizeof c->scope[0]) {
     eval_unsupported(c, "blocks nested this deeply");
@@ -75,6 +83,7 @@ void eval_scope_open(Compiler *c) {
   s->map_bytes = c->map_bytes;
 }
 
+/* Undoes the log backwards, so that a value hidden by a later one comes back. */
 void eval_scope_close(Compiler *c) {
   Scope *s = &c->scope[c->depth];
   while (s->n) {
@@ -101,6 +110,7 @@ void eval_scope_close(Compiler *c) {
 
 /* ---------------------------------------------------------------- tables by expression */
 
+/* Compiling makes new expressions: their ids grow past those of the kernel. */
 static void tables_grow(Compiler *c, uint32_t id) {
   if (id < c->nvalue)
     return;
@@ -120,6 +130,7 @@ static void tables_grow(Compiler *c, uint32_t id) {
   c->nvalue = n;
 }
 
+/* Grows on demand, like the tables by expression. */
 VarValue *eval_var_value(Compiler *c, const IrVar *v) {
   if (v->id >= c->nvar) {
     size_t n = c->nvar ? c->nvar : 64;
@@ -133,6 +144,7 @@ VarValue *eval_var_value(Compiler *c, const IrVar *v) {
   return &c->var[v->id];
 }
 
+/* A variable is bound in one place; where that is decides how far it may be moved out. */
 void eval_var_bind(Compiler *c, IrVar *v, Reg r, bool lanes) {
   VarValue *x = eval_var_value(c, v);
   *x = (VarValue){.reg = r, .lanes = lanes, .axis = -1, .mask = c->mask};
@@ -141,6 +153,7 @@ void eval_var_bind(Compiler *c, IrVar *v, Reg r, bool lanes) {
 
 /* ---------------------------------------------------------------- what an expression depends on */
 
+/* Asked only once all its variables are bound: the answer stays. */
 bool eval_value_varies(Compiler *c, const IrExpr *e) {
   tables_grow(c, e->id);
   if (c->varies[e->id] != NO_EXPR)
@@ -156,6 +169,7 @@ bool eval_value_varies(Compiler *c, const IrExpr *e) {
   return varies;
 }
 
+/* The highest level of what it depends on. */
 ValueLevel eval_value_level(Compiler *c, const IrExpr *e) {
   tables_grow(c, e->id);
   if (c->level[e->id] != NO_EXPR)
@@ -190,6 +204,7 @@ static bool may_fault(Compiler *c, const IrExpr *e) {
   return faults;
 }
 
+/* Each parent counts once: a value is computed once and found again after that. */
 static void count(Compiler *c, const IrExpr *e) {
   if (!e)
     return;
@@ -200,6 +215,7 @@ static void count(Compiler *c, const IrExpr *e) {
     count(c, e->arg[i]);
 }
 
+/* Only what value_done is called for; the rest keeps its registers to the end of its scope. */
 static bool count_stmt(IrStmt *s, void *ctx) {
   Compiler *c = ctx;
   switch (s->kind) {
@@ -219,6 +235,7 @@ static bool count_stmt(IrStmt *s, void *ctx) {
   return true;
 }
 
+/* Before anything is compiled. A count that is too low only costs a second computation. */
 void eval_value_count_uses(Compiler *c, IrBlock *body) {
   ir_walk(body, count_stmt, c);
 }
@@ -233,6 +250,7 @@ typedef struct Section {
   Reg mask;
 } Section;
 
+/* What the launch fixes is computed once a worker, what the block fixes once a MAP. */
 static Section section_of(Compiler *c, const IrExpr *e) {
   ValueLevel level = may_fault(c, e) ? LEVEL_BODY : eval_value_level(c, e);
   if (level == LEVEL_LAUNCH)
@@ -243,6 +261,7 @@ static Section section_of(Compiler *c, const IrExpr *e) {
   return (Section){c->code, depth, false, c->mask};
 }
 
+/* The log brings back what was known before, when the scope ends. */
 static void remember(Compiler *c, const IrExpr *e, bool lanes, Reg r, const Section *s) {
   Value *v = &c->value[e->id];
   LogEntry entry = {.expr = e->id, .lanes = lanes, .reg = r, .before = *v};
@@ -263,10 +282,13 @@ static void remember(Compiler *c, const IrExpr *e, bool lanes, Reg r, const Sect
   v->serial = lasting ? 0 : c->serial;
 }
 
+/* A value of a mutable variable is good for the statement that computed it, no longer. */
 static bool usable(const Compiler *c, const Value *v) {
   return v->serial == 0 || v->serial == c->serial;
 }
 
+/* After the last use its register may take another value, but never while a loop could come back
+ * to a use, nor where an instruction being built still reads it. */
 void eval_value_done(Compiler *c, IrExpr *e) {
   Value *v = &c->value[e->id];
   if (c->uses[e->id])
@@ -289,6 +311,7 @@ void eval_value_done(Compiler *c, IrExpr *e) {
   v->lanes = NO_REG;
 }
 
+/* Shifts are chosen by the count's type, selections by that of what they select. */
 static const OpStrip *strips(Compiler *c, const IrExpr *e) {
   DType t = e->nargs ? e->arg[0]->type : e->type, to = e->type;
   OpRule rule = op_info(e->op)->rule;
@@ -306,6 +329,7 @@ static const OpStrip *strips(Compiler *c, const IrExpr *e) {
   return f;
 }
 
+/* Index arithmetic of the block is most of what runs on single elements. */
 static EvalCode quick_code(const IrExpr *e) {
   if (e->type != DT_I64)
     return BC_OP_ONE;
@@ -347,6 +371,7 @@ static Reg leaf(Compiler *c, const IrExpr *e, const Section *s) {
   return in.dst;
 }
 
+/* Filled when the worker is made; no instruction. */
 static Reg constant(Compiler *c, const IrExpr *e) {
   Reg r = eval_reg_new(c, false, 8, true);
   EvalProgram *p = c->p;
@@ -361,11 +386,13 @@ static Reg constant(Compiler *c, const IrExpr *e) {
   return r;
 }
 
+/* Each operand was pinned when it was fetched. */
 static void operands_done(Compiler *c, IrExpr *e) {
   for (int i = 0; i < e->nargs; i++)
     eval_value_done(c, e->arg[i]);
 }
 
+/* Fetches the operands first: fetching may write code of its own. */
 static Reg operation(Compiler *c, IrExpr *e, bool lanes, const Section *s) {
   EvalInsn in = {.op = e->op, .type = (uint8_t)e->type, .nsrc = e->nargs, .mask = c->mask};
   in.code = lanes ? BC_OP_LANES : (uint16_t)quick_code(e);
@@ -387,6 +414,7 @@ static Reg operation(Compiler *c, IrExpr *e, bool lanes, const Section *s) {
   return in.dst;
 }
 
+/* Code and mask of the section, then back: an invariant is computed whatever the mask. */
 static Reg compute(Compiler *c, IrExpr *e, bool lanes) {
   Section s = section_of(c, e);
   EvalCodes *code = c->code;
@@ -406,6 +434,7 @@ static Reg compute(Compiler *c, IrExpr *e, bool lanes) {
   return r;
 }
 
+/* The strip's points along one axis; changes with every strip. */
 static Reg map_index_lanes(Compiler *c, IrExpr *e, int axis) {
   Section s = {c->code, c->block_depth, false, NO_REG};
   Reg r = eval_reg_new(c, true, 8, false);
@@ -414,6 +443,7 @@ static Reg map_index_lanes(Compiler *c, IrExpr *e, int axis) {
   return r;
 }
 
+/* Expressions nest as deep as programs write them; the C stack has an end. */
 static bool recursion(Compiler *c) {
   if (c->nested < 4000)
     return true;
@@ -421,6 +451,7 @@ static bool recursion(Compiler *c) {
   return false;
 }
 
+/* The same for all lanes, or block level. */
 Reg eval_value_one(Compiler *c, IrExpr *e) {
   tables_grow(c, e->id);
   if (e->op == OP_VAR) {
@@ -440,6 +471,7 @@ Reg eval_value_one(Compiler *c, IrExpr *e) {
   return r;
 }
 
+/* One element to all lanes, once for as long as it does not change. */
 static Reg splat(Compiler *c, IrExpr *e) {
   Section s = section_of(c, e);
   Reg one = eval_value_one(c, e);
@@ -452,6 +484,7 @@ static Reg splat(Compiler *c, IrExpr *e) {
   return r;
 }
 
+/* Computes it where it is not there yet. */
 static Reg find_lanes(Compiler *c, IrExpr *e) {
   bool varies = eval_value_varies(c, e);
   const Value *v = &c->value[e->id];
@@ -476,12 +509,14 @@ static Reg find_lanes(Compiler *c, IrExpr *e) {
   return r;
 }
 
+/* Pinned until value_done: nothing computed meanwhile may take its register. */
 Reg eval_value_lanes(Compiler *c, IrExpr *e) {
   Reg r = find_lanes(c, e);
   c->value[e->id].pins++;
   return r;
 }
 
+/* Coordinates and extents: constants need no register. */
 EvalInt eval_value_int(Compiler *c, IrExpr *e) {
   int64_t n;
   if (!e)

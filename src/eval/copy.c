@@ -36,12 +36,14 @@ typedef struct Plan {
   uint64_t pad; /* compute form of the destination's type */
 } Plan;
 
+/* Every index is inside on both sides. */
 static bool full(const Axis *x) {
   return x->dlo == 0 && x->slo == 0 && x->dhi == x->extent && x->shi == x->extent;
 }
 
 /* ---------------------------------------------------------------- rows */
 
+/* Through compute form, a chunk that stays in the cache at a time. */
 static void convert_row(const Plan *p, int64_t dst, int64_t dstep, int64_t src, int64_t sstep,
                         int64_t n) {
   double from[CHUNK], to[CHUNK];
@@ -55,6 +57,7 @@ static void convert_row(const Plan *p, int64_t dst, int64_t dstep, int64_t src, 
   }
 }
 
+/* Elements can be used where they lie. */
 static bool compute_form(const EvalMem *m) {
   return !m->stored || dtype_compute(m->dtype) == m->dtype;
 }
@@ -72,6 +75,7 @@ static Move choose(const Plan *p) {
   return MOVE_CONVERT;
 }
 
+/* n elements from these places on. */
 static void copy_row(const Plan *p, int64_t dst, int64_t src, int64_t n) {
   const Axis *x = &p->axis[p->n - 1];
   switch (p->move) {
@@ -95,6 +99,7 @@ static void copy_row(const Plan *p, int64_t dst, int64_t src, int64_t n) {
   }
 }
 
+/* The pad is already of the destination's type. */
 static void pad_row(const Plan *p, int64_t dst, int64_t dstep, int64_t n) {
   uint64_t value[CHUNK];
   size_t size = dtype_compute_size(p->dst->dtype);
@@ -107,10 +112,12 @@ static void pad_row(const Plan *p, int64_t dst, int64_t dstep, int64_t n) {
     eval_mem_scatter(p->dst, dst + i * dstep, dstep, value, n - i < CHUNK ? n - i : CHUNK);
 }
 
+/* lo wins where the range is empty. */
 static int64_t clamp(int64_t x, int64_t lo, int64_t hi) {
   return x < lo ? lo : x > hi ? hi : x;
 }
 
+/* What lies before and after the source's inside is padded. */
 static void run_row(const Plan *p, int64_t dst, int64_t src, bool outside) {
   const Axis *x = &p->axis[p->n - 1];
   int64_t a = clamp(x->slo, x->dlo, x->dhi), b = clamp(x->shi, a, x->dhi);
@@ -135,6 +142,7 @@ static bool run_plain(const Plan *p) {
   return true;
 }
 
+/* Offsets wrap: an origin far outside never becomes an address, its rows are outside. */
 static void run_rows(const Plan *p) {
   int64_t i[IR_MAX_RANK];
   for (int d = 0; d < p->n; d++) {
@@ -188,6 +196,7 @@ static void arrange(Plan *p) {
   }
 }
 
+/* A region of single indices is one row of one element. */
 static void plan_axes(Plan *p, const EvalView *d, const EvalView *s) {
   p->dst = d->mem;
   p->src = s->mem;
@@ -203,6 +212,7 @@ static void plan_axes(Plan *p, const EvalView *d, const EvalView *s) {
   arrange(p);
 }
 
+/* The accumulator's f32 goes into f16 or f8 storage in one rounding. */
 static void plan_types(Plan *p, int isa) {
   DType from = p->src->dtype, to = p->dst->dtype;
   p->cast = NULL;
@@ -215,6 +225,7 @@ static void plan_types(Plan *p, int isa) {
   p->move = choose(p);
 }
 
+/* Whether the other side must give an extent. */
 static bool open_region(const EvalRegion *r) {
   for (int i = 0; i < r->rank; i++)
     if (r->axis[i].keep && !r->axis[i].extent)
@@ -281,6 +292,7 @@ static EvalResult check_source(EvalAgent *a, const EvalView *d, const EvalView *
   return eval_region_check_written(a, &part);
 }
 
+/* Shapes and what was written are checked before the first element moves. */
 EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
   EvalView d, s;
   EvalMem copy;
@@ -306,6 +318,7 @@ EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
 
 /* ---------------------------------------------------------------- atomics */
 
+/* Only where both sides are inside. */
 static void atomic_row(EvalAgent *a, const EvalAtomicRegion *c, const Plan *p, int64_t dst,
                        int64_t src) {
   const Axis *x = &p->axis[p->n - 1];
@@ -328,6 +341,7 @@ static void atomic_row(EvalAgent *a, const EvalAtomicRegion *c, const Plan *p, i
   }
 }
 
+/* Row by row, in row-major order. */
 EvalResult eval_copy_atomic(EvalAgent *a, const EvalAtomicRegion *c) {
   EvalView d, s;
   Plan p = {0};

@@ -3,6 +3,7 @@
 
 #include "product.h"
 
+/* ops asks cpuid; both folders are compiled for the same three levels. */
 bool eval_cpu_runs(EvalCpu cpu) {
   switch (cpu) {
   case CPU_V3:
@@ -14,10 +15,12 @@ bool eval_cpu_runs(EvalCpu cpu) {
   }
 }
 
+/* Chosen at run time: the binary carries all three. */
 EvalCpu eval_cpu_best(void) {
   return eval_cpu_runs(CPU_V4) ? CPU_V4 : eval_cpu_runs(CPU_V3) ? CPU_V3 : CPU_BASELINE;
 }
 
+/* The words of --cpu, in the order of EvalCpu. */
 bool eval_cpu_parse(const char *name, EvalCpu *cpu) {
   static const char *const names[] = {"baseline", "v3", "v4", "auto"};
   for (int i = 0; i < 4; i++)
@@ -28,6 +31,7 @@ bool eval_cpu_parse(const char *name, EvalCpu *cpu) {
   return false;
 }
 
+/* A level that cannot run here is taken as the best that can. */
 const EvalKernels *eval_kernels(EvalCpu cpu) {
   if (cpu == CPU_AUTO || !eval_cpu_runs(cpu))
     cpu = eval_cpu_best();

@@ -12,6 +12,7 @@
 
 #include "run.h"
 
+/* language.md, Products: wide enough for the chain, not for its rounding. */
 DType eval_product_type(DType t) {
   if (t == DT_F64)
     return DT_F64;
@@ -40,6 +41,7 @@ static void transpose4(const float *src, int64_t ss, float *dst, int64_t ds) {
 }
 #endif
 
+/* Four by four in registers; the ragged rest by elements. */
 void eval_transpose(const float *src, int64_t stride, float *dst, int64_t k, int64_t n) {
   int64_t j = 0;
   for (; j + 4 <= n; j += 4) {
@@ -78,6 +80,7 @@ static void unpack(const EvalMem *m, int64_t base, int64_t row, int64_t col, int
   }
 }
 
+/* The kernel can read it where it lies, if its type agrees. */
 static bool in_compute_form(const EvalMem *m) {
   return !m->stored || dtype_compute(m->dtype) == m->dtype;
 }
@@ -112,6 +115,7 @@ static bool moderate(const Operand *x, int64_t rows, int64_t cols) {
   return true;
 }
 
+/* Asked for machines without fused multiply-add only: with it nothing has to be exact. */
 static bool exact_products(const EvalTile *t, DType type) {
   if (type == DT_F16 || type == DT_F8E4M3 || type == DT_F8E5M2)
     return true;
@@ -121,6 +125,7 @@ static bool exact_products(const EvalTile *t, DType type) {
   return moderate(&a, t->m, t->k) && moderate(&b, t->k, t->n);
 }
 
+/* The accumulator's type chooses the kernel. */
 static void run_tile(const EvalKernels *kernels, bool baseline, EvalTile *t, DType type) {
   t->exact = baseline && exact_products(t, type);
   switch (eval_product_type(type)) {
@@ -140,10 +145,12 @@ static void run_tile(const EvalKernels *kernels, bool baseline, EvalTile *t, DTy
 
 /* ---------------------------------------------------------------- DOT */
 
+/* Parts of the scratch start on cache lines. */
 static size_t to_line(size_t n) {
   return (n + 63) & ~(size_t)63;
 }
 
+/* Sema checks extents it knows; regions in hand-written IR come here. */
 static EvalResult fault_extents(EvalAgent *a, const EvalView *x, const EvalView *y) {
   return eval_fault(a, E0456, "the inner extents of this product differ: %lld and %lld",
                     (long long)x->extent[1], (long long)y->extent[0]);
@@ -163,6 +170,7 @@ static void *open_result(const EvalView *v, DType acc, bool apart, bool accumula
   return room;
 }
 
+/* A result set aside is converted once, at the end. */
 static void close_result(const EvalView *v, DType acc, const void *from, void *line, int isa) {
   const EvalMem *m = v->mem;
   if (from == eval_mem_at(m, v->base))
@@ -177,6 +185,7 @@ static void close_result(const EvalView *v, DType acc, const void *from, void *l
   }
 }
 
+/* One piece of scratch holds what must be unpacked of all three. */
 static EvalResult dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
                             EvalView *z) {
   DType type = x->mem->dtype, acc = eval_product_type(type);
@@ -201,6 +210,7 @@ static EvalResult dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, Eva
   return EVAL_OK;
 }
 
+/* Operands must be written whole; so must an accumulator that is added to. */
 EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c) {
   EvalView x, y, z;
   EvalResult r = eval_region_resolve(a, &c->a, NULL, &x);

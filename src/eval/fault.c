@@ -5,11 +5,13 @@
 
 #include "program.h"
 
+/* Where the agent stands in the program's text. */
 Span eval_here(const EvalAgent *a) {
   const EvalProgram *p = a->block->program;
   return a->pc < p->ncode ? p->span[p->code[a->pc].place] : p->kernel->span;
 }
 
+/* The first one stays: what follows from it says nothing new. */
 EvalResult eval_fault(EvalAgent *a, DiagCode code, const char *fmt, ...) {
   EvalFault *f = &a->block->fault;
   if (f->set)
@@ -25,6 +27,7 @@ EvalResult eval_fault(EvalAgent *a, DiagCode code, const char *fmt, ...) {
   return EVAL_FAULTED;
 }
 
+/* Belongs to the fault just recorded. */
 void eval_fault_hint(EvalAgent *a, const char *fmt, ...) {
   EvalFault *f = &a->block->fault;
   va_list ap;
@@ -33,6 +36,7 @@ void eval_fault_hint(EvalAgent *a, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* Sign or zero extended by the type. */
 int64_t eval_int_at(DType t, const void *p) {
   switch (t) {
   case DT_BOOL:
@@ -53,6 +57,7 @@ int64_t eval_int_at(DType t, const void *p) {
   }
 }
 
+/* Wraps at the type's width. */
 void eval_int_to(DType t, void *p, int64_t value) {
   switch (dtype_size(t)) {
   case 1:
@@ -69,12 +74,14 @@ void eval_int_to(DType t, void *p, int64_t value) {
   }
 }
 
+/* Immediates have no data. */
 int64_t eval_operand_int(const EvalOperand *o, int lane) {
   if (!o->data)
     return o->imm;
   return eval_int_at(o->type, (const char *)o->data + (size_t)lane * o->step);
 }
 
+/* Cut where the room ends: eight axes always fit. */
 void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
   size_t used = 0;
   if (size)
@@ -85,6 +92,7 @@ void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
   }
 }
 
+/* Back from the map's row-major place to coordinates. */
 void eval_mem_name(const EvalMem *m, int64_t element, char *out, size_t size) {
   int64_t index[IR_MAX_RANK];
   char list[160];

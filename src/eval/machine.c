@@ -12,6 +12,7 @@
 
 /* ---------------------------------------------------------------- values */
 
+/* One element. */
 static void move(DType t, void *dst, const void *src) {
   memcpy(dst, src, dtype_compute_size(t) == 8 ? 8 : dtype_compute_size(t));
 }
@@ -25,6 +26,7 @@ static void move(DType t, void *dst, const void *src) {
   }                                                                                                \
   break
 
+/* By size only: bits move, whatever they mean. */
 static void blend(size_t size, void *dst, const void *src, const uint8_t *on, int n) {
   switch (size) {
   case 1:
@@ -38,6 +40,7 @@ static void blend(size_t size, void *dst, const void *src, const uint8_t *on, in
   }
 }
 
+/* SET of a variable in a branch keeps the other lanes. */
 static void move_lanes(EvalAgent *a, const EvalInsn *in) {
   size_t size = dtype_compute_size((DType)in->type);
   const EvalMask *m = in->mask ? machine_reg(a, in->mask) : NULL;
@@ -58,6 +61,7 @@ static void move_lanes(EvalAgent *a, const EvalInsn *in) {
   }                                                                                                \
   break
 
+/* The compiler makes vector stores of these loops. */
 void eval_fill_lanes(size_t size, void *dst, const void *src, int64_t n) {
   switch (size) {
   case 1:
@@ -71,12 +75,14 @@ void eval_fill_lanes(size_t size, void *dst, const void *src, int64_t n) {
   }
 }
 
+/* Which faults an operation can have follows from the operation. */
 static EvalResult arithmetic_fault(EvalAgent *a, const EvalInsn *in) {
   if (in->op == OP_POW)
     return eval_fault(a, E0453, "an integer to a negative power");
   return eval_fault(a, E0452, "integer division by zero");
 }
 
+/* The same function as for lanes, with n = 1: one arithmetic for everything. */
 static EvalResult op_one(EvalAgent *a, const EvalInsn *in) {
   const void *src[4] = {a->reg[in->src[0]], a->reg[in->src[1]], a->reg[in->src[2]],
                         a->reg[in->src[3]]};
@@ -101,6 +107,7 @@ static EvalResult lane_fault(EvalAgent *a, const EvalInsn *in, void *const *src,
   return EVAL_OK;
 }
 
+/* All lanes are computed, also those that are off: their results are never seen. */
 static EvalResult op_lanes(EvalAgent *a, const EvalInsn *in) {
   void *src[4] = {a->reg[in->src[0]], a->reg[in->src[1]], a->reg[in->src[2]], a->reg[in->src[3]]};
   void *dst = a->reg[in->dst];
@@ -114,6 +121,7 @@ static EvalResult op_lanes(EvalAgent *a, const EvalInsn *in) {
   return r;
 }
 
+/* tid and lane; filled once an agent. */
 static void thread_index(EvalAgent *a, const EvalInsn *in) {
   int32_t *d = machine_reg(a, in->dst);
   int32_t base = in->code == BC_TID ? a->id * EVAL_WARP : 0;
@@ -121,6 +129,7 @@ static void thread_index(EvalAgent *a, const EvalInsn *in) {
     d[i] = base + i;
 }
 
+/* Where this block or warp stands. */
 static void block_value(EvalAgent *a, const EvalInsn *in) {
   int64_t v = in->code == BC_WARP          ? a->id
               : in->code == BC_BLOCK_INDEX ? a->block->index[in->as.imm]
@@ -130,6 +139,7 @@ static void block_value(EvalAgent *a, const EvalInsn *in) {
 
 /* ---------------------------------------------------------------- loops */
 
+/* The direction follows the sign of the step. */
 static bool loop_over(DType t, const void *index, const void *hi, const void *step) {
   if (t == DT_U64)
     return *(const uint64_t *)index >= *(const uint64_t *)hi;
@@ -152,6 +162,7 @@ static bool step_index(DType t, void *index, const void *step) {
   return true;
 }
 
+/* lo is copied: the index changes, the bound may be shared. */
 static EvalResult for_start(EvalAgent *a, const EvalInsn *in) {
   DType t = (DType)in->type;
   if (eval_int_at(t, machine_reg(a, in->src[2])) == 0)
@@ -177,6 +188,7 @@ static void share(EvalAgent *a, const EvalInsn *in) {
   eval_int_to(t, machine_reg(a, in->src[3]), stride);
 }
 
+/* Lanes whose loop is over leave its mask. */
 static bool lanes_for_test(EvalAgent *a, const EvalInsn *in) {
   EvalMask *m = machine_reg(a, in->dst);
   DType t = (DType)in->type;
@@ -193,6 +205,7 @@ static bool lanes_for_test(EvalAgent *a, const EvalInsn *in) {
   return m->n > 0;
 }
 
+/* A lane whose index would leave its type is done. */
 static EvalResult lanes_for_next(EvalAgent *a, const EvalInsn *in) {
   EvalMask *m = machine_reg(a, in->mask);
   DType t = (DType)in->type;
@@ -214,12 +227,14 @@ static EvalResult lanes_for_next(EvalAgent *a, const EvalInsn *in) {
 
 /* ---------------------------------------------------------------- masks */
 
+/* Strips differ in length: the mask is made for this one. */
 static void mask_all(EvalAgent *a, Reg r) {
   EvalMask *m = machine_reg(a, r);
   m->n = a->lanes;
   memset(m->on, 1, (size_t)a->lanes);
 }
 
+/* No mask means all lanes. */
 static void mask_copy(EvalAgent *a, Reg to, Reg from) {
   if (from == NO_REG) {
     mask_all(a, to);
@@ -231,6 +246,7 @@ static void mask_copy(EvalAgent *a, Reg to, Reg from) {
   memcpy(m->on, s->on, (size_t)a->lanes);
 }
 
+/* flip is 1 for the other branch. False where nobody is left. */
 static bool mask_and(EvalAgent *a, const EvalInsn *in, uint8_t flip) {
   EvalMask *m = machine_reg(a, in->dst);
   const EvalMask *outer = in->src[0] ? machine_reg(a, in->src[0]) : NULL;
@@ -248,6 +264,7 @@ static bool mask_and(EvalAgent *a, const EvalInsn *in, uint8_t flip) {
   return sum > 0;
 }
 
+/* Lanes that leave a loop leave the masks around them too. */
 static void mask_remove(EvalAgent *a, Reg from, Reg what) {
   EvalMask *m = machine_reg(a, from);
   const EvalMask *s = machine_reg(a, what);
@@ -259,6 +276,7 @@ static void mask_remove(EvalAgent *a, Reg from, Reg what) {
   m->n = sum;
 }
 
+/* Everyone who was here has left. */
 static void mask_clear(EvalAgent *a, Reg r) {
   EvalMask *m = machine_reg(a, r);
   m->n = 0;
@@ -267,24 +285,28 @@ static void mask_clear(EvalAgent *a, Reg r) {
 
 /* ---------------------------------------------------------------- tiles */
 
+/* A tile without elements is whole. */
 static void alloc_tile(EvalAgent *a, const EvalInsn *in) {
   EvalMem *m = &a->block->mem[in->as.imm];
   m->state = m->map && m->count ? WRITTEN_NONE : WRITTEN_ALL;
   m->nwritten = 0;
 }
 
+/* At thread level registers are noted as a whole, in a MAP by lane. */
 static void reset_array(EvalAgent *a, const EvalInsn *in) {
   EvalArray *x = &a->array[in->as.imm];
   size_t lanes = a->block->program->kernel->level == IR_THREAD ? 1 : (size_t)a->lanes;
   memset(x->written, 0, (size_t)x->count * lanes);
 }
 
+/* Roles are ranges of warps. */
 static bool in_role(const EvalAgent *a, const EvalInsn *in) {
   return a->id >= in->as.imm && a->id < in->as.imm + (int64_t)in->src[0];
 }
 
 /* ---------------------------------------------------------------- the loop */
 
+/* Instructions with descriptors. */
 static EvalResult run_memory(EvalAgent *a, const EvalInsn *in) {
   switch (in->code) {
   case BC_LOAD:
@@ -410,6 +432,8 @@ static EvalResult spin(EvalAgent *a) {
   return EVAL_FAULTED;
 }
 
+/* The commonest instructions first; the others cost one more call. pc is kept up to date wherever a
+ * fault could ask for it. */
 EvalResult eval_machine_run(EvalAgent *a) {
   const EvalInsn *code = a->block->program->code, *in = code + a->pc;
   void **r = a->reg;

@@ -6,6 +6,7 @@
  */
 #include "program.h"
 
+/* xorshift: any order will do, as long as the seed repeats it. */
 static uint64_t shake(EvalBlock *b) {
   uint64_t x = b->random;
   x ^= x << 13;
@@ -14,6 +15,7 @@ static uint64_t shake(EvalBlock *b) {
   return b->random = x;
 }
 
+/* Euclid; a stride without a common factor visits every strip once. */
 static uint64_t gcd(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t t = a % b;
@@ -37,6 +39,7 @@ static void place(EvalAgent *a, EvalMapState *m) {
   a->lanes = (int)lanes;
 }
 
+/* Natural order is first 0, stride 1. */
 static void set_order(EvalAgent *a, EvalMapState *m) {
   m->first = 0;
   m->stride = 1;
@@ -48,6 +51,8 @@ static void set_order(EvalAgent *a, EvalMapState *m) {
     m->stride++;
 }
 
+/* Whole inner axes first, then a part of the next: strips are as long as can be and never ragged
+ * in more than one axis. */
 bool eval_map_start(EvalAgent *a, const EvalMapCode *code) {
   EvalMapState *m = a->map;
   int64_t room = code->strip;
@@ -80,6 +85,7 @@ static void finish(EvalAgent *a, const EvalMapCode *code) {
   a->lanes = 1;
 }
 
+/* The last strip done, what the body wrote as a whole is marked. */
 bool eval_map_next(EvalAgent *a) {
   EvalMapState *m = a->map;
   if (++m->number == m->total) {
@@ -90,6 +96,7 @@ bool eval_map_next(EvalAgent *a) {
   return true;
 }
 
+/* Each value lasts as long as the axes inside it, and the pattern repeats for those outside. */
 void eval_map_index(const EvalAgent *a, int axis, int64_t *lanes) {
   const EvalMapState *m = a->map;
   int64_t inner = 1, period;
@@ -104,6 +111,7 @@ void eval_map_index(const EvalAgent *a, int axis, int64_t *lanes) {
     lanes[n] = lanes[n - period];
 }
 
+/* The reverse of how lanes are numbered. */
 void eval_map_point(const EvalMapState *m, int64_t lane, int64_t point[4]) {
   for (int i = m->code->naxes - 1; i >= 0; i--) {
     point[i] = m->pos[i] + lane % m->cnt[i];
@@ -128,6 +136,7 @@ static bool range_of(const EvalAgent *a, const EvalAffine *f, int64_t *low, int6
   return true;
 }
 
+/* The sign of the difference over the whole box, where it has one. */
 static int decide_compare(const EvalAgent *a, const EvalDecide *d) {
   int64_t low, high;
   if (!range_of(a, &d->diff, &low, &high))
@@ -148,6 +157,7 @@ static int decide_compare(const EvalAgent *a, const EvalDecide *d) {
   }
 }
 
+/* Three-valued logic: unknown stays unknown unless the other side settles it. */
 int eval_map_decide(const EvalAgent *a, const EvalDecide *d) {
   int x, y;
   switch (d->op) {

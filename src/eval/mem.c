@@ -7,6 +7,7 @@
 
 #include "run.h"
 
+/* Also before element 0: strides may be negative. */
 void *eval_mem_at(const EvalMem *m, int64_t element) {
   return (char *)m->data + element * (int64_t)m->size;
 }
@@ -28,6 +29,7 @@ void *eval_mem_at(const EvalMem *m, int64_t element) {
   }                                                                                                \
   break
 
+/* Copying and filling are the library's business where they can be. */
 static void gather(size_t size, void *dst, const void *src, int64_t stride, int64_t n) {
   if (stride == 1) {
     memcpy(dst, src, (size_t)n * size);
@@ -49,6 +51,7 @@ static void gather(size_t size, void *dst, const void *src, int64_t stride, int6
   }
 }
 
+/* The mirror of gather; a stride of 0 keeps the last. */
 static void scatter(size_t size, void *dst, int64_t stride, const void *src, int64_t n) {
   if (stride == 1) {
     memcpy(dst, src, (size_t)n * size);
@@ -66,6 +69,7 @@ static void scatter(size_t size, void *dst, int64_t stride, const void *src, int
   }
 }
 
+/* Narrow floats are picked as they are stored and unpacked together. */
 void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *dst, int64_t n) {
   const char *src = eval_mem_at(m, element);
   if (!mem_packed(m)) {
@@ -85,6 +89,7 @@ void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *ds
   }
 }
 
+/* Packed together, then put in their places. */
 void eval_mem_scatter(const EvalMem *m, int64_t element, int64_t stride, const void *src,
                       int64_t n) {
   char *dst = eval_mem_at(m, element);
@@ -140,6 +145,7 @@ void eval_mem_take(const EvalMem *m, const int64_t *at, int n, void *dst, void *
   }                                                                                                \
   break
 
+/* Higher lanes win where two mean one element. */
 void eval_mem_put(const EvalMem *m, const int64_t *at, int n, const void *src, void *room) {
   const void *raw = mem_packed(m) ? room : src;
   if (mem_packed(m))

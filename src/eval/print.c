@@ -9,6 +9,7 @@
 
 enum { MOST_IN_TABLE = 1 << 20, STREAM = 1 << 16 };
 
+/* Without a pool blocks run in order and need no table. */
 bool eval_print_open(EvalLaunch *l) {
   bool apart = l->options->pool || l->program->interleave;
   if (!l->program->prints || !apart)
@@ -21,12 +22,14 @@ bool eval_print_open(EvalLaunch *l) {
   return true;
 }
 
+/* A full device is the session's to report: io_write's verdict shows at its next write. */
 static void put_out(EvalLaunch *l, Str *s) {
   if (s->n)
     io_write(l->options->print ? l->options->print : stdout, s->s, s->n);
   str_clear(s);
 }
 
+/* Small texts wait: a line at a time would cost a system call each. */
 void eval_print_more(EvalBlock *b) {
   EvalLaunch *l = b->launch;
   if (b->print->n < STREAM)
@@ -37,6 +40,7 @@ void eval_print_more(EvalBlock *b) {
   pthread_mutex_unlock(&l->mutex);
 }
 
+/* Then also the texts of higher blocks that were only waiting for this one. */
 void eval_print_end(EvalBlock *b) {
   EvalLaunch *l = b->launch;
   pthread_mutex_lock(&l->mutex);
@@ -54,6 +58,7 @@ void eval_print_end(EvalBlock *b) {
   pthread_mutex_unlock(&l->mutex);
 }
 
+/* Blocks that did not run have nothing to say; those above a fault may not. */
 void eval_print_close(EvalLaunch *l) {
   int64_t last = atomic_load(&l->faulty);
   for (int64_t i = l->turn; l->print && i < l->blocks && i <= last; i++)

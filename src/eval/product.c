@@ -47,6 +47,7 @@
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #else
 typedef float F32x4 __attribute__((vector_size(16)));
+/* Through memcpy: the address need not be aligned. */
 static inline F32x4 f32_load(const float *p) {
   F32x4 v;
   memcpy(&v, p, sizeof v);
@@ -86,6 +87,7 @@ static inline float f32_fused(float a, float b, float c) {
   return (float)s;
 }
 
+/* In the order of the kernel: k outside columns, each element its own chain. */
 static void f32_emulated(const EvalTile *t) {
   const float *a = t->a, *b = t->b;
   float *c = t->c;

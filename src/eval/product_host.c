@@ -55,6 +55,7 @@ static void pack(const Product *p, const EvalMatrix *x, int64_t i, int64_t j, in
   }
 }
 
+/* bf16 could underflow: only types of narrow range may multiply and add apart. */
 static void kernel(const Product *p, EvalTile *t) {
   t->exact = p->baseline && (p->type == DT_F16 || p->type == DT_F8E4M3 || p->type == DT_F8E5M2);
   if (p->acc == DT_F32)
@@ -67,6 +68,7 @@ static void kernel(const Product *p, EvalTile *t) {
     p->kernels->i64(t);
 }
 
+/* Any worker sees the interrupt within one block of k. */
 static bool stopped(Product *p) {
   if (p->options->interrupt && *p->options->interrupt)
     atomic_store(&p->failed, ST_INTERRUPTED);
@@ -89,6 +91,7 @@ static void *open_tile(const Product *p, int64_t i, int64_t j, int64_t m, int64_
   return room;
 }
 
+/* Where c lies by columns its tile was set aside. */
 static void close_tile(const Product *p, int64_t i, int64_t j, int64_t m, int64_t n,
                        const char *room) {
   size_t size = dtype_size(p->acc);
@@ -98,6 +101,7 @@ static void close_tile(const Product *p, int64_t i, int64_t j, int64_t m, int64_
              room + (size_t)(r * n + s) * size, size);
 }
 
+/* The packed panels belong to the worker and serve all its tiles. */
 static void tile(void *ctx, size_t number, int worker) {
   Product *p = ctx;
   if (stopped(p))
@@ -134,6 +138,7 @@ static void tile(void *ctx, size_t number, int worker) {
   close_tile(p, i, j, m, n, t.c);
 }
 
+/* Tiles are independent: any order, any worker, the same bits. */
 static void run_tiles(Product *p, size_t tiles) {
   if (p->options->pool && tiles > 1)
     pool_run(p->options->pool, tiles, tile, p);
@@ -142,6 +147,7 @@ static void run_tiles(Product *p, size_t tiles) {
       tile(p, i, 0);
 }
 
+/* Room is made by each worker on its first tile. */
 Status eval_product(const EvalOptions *o, DType t, int64_t m, int64_t n, int64_t k, EvalMatrix a,
                     EvalMatrix b, EvalMatrix c, bool accumulate) {
   Product p = {.options = o,

@@ -9,6 +9,7 @@
 
 enum { CHUNK = 512, TURN = 64 };
 
+/* Narrow floats compute as f32. */
 void eval_compute_store(Scalar x, void *p) {
   if (dtype_compute(x.type) == DT_F32) {
     float f = (float)x.as.f;
@@ -20,6 +21,7 @@ void eval_compute_store(Scalar x, void *p) {
   }
 }
 
+/* These keep an index; ops has no fold for them. */
 static bool is_arg(OpCode op) {
   return op == OP_ARGMAX || op == OP_ARGMIN;
 }
@@ -34,6 +36,7 @@ typedef struct Line {
   uint64_t value; /* the best element */
 } Line;
 
+/* Only a better element replaces the best, so ties go to the lowest index. */
 static void line_arg(Line *l, const char *p, int64_t n) {
   size_t size = dtype_compute_size(l->type);
   for (int64_t i = 0; i < n; i++, p += size, l->index++)
@@ -43,6 +46,7 @@ static void line_arg(Line *l, const char *p, int64_t n) {
     }
 }
 
+/* In place where elements are neighbours in compute form, else by chunks. */
 static void line_fold(Line *l, const EvalMem *m, int64_t at, int64_t step, int64_t n, void *acc) {
   uint64_t room[CHUNK];
   bool in_place = step == 1 && (!m->stored || dtype_compute(m->dtype) == m->dtype);
@@ -77,12 +81,14 @@ static void fold_turned(EvalAgent *a, const EvalReduceCode *c, const float *src,
   }
 }
 
+/* The others have an identity to give. */
 static EvalResult fault_empty(EvalAgent *a, OpCode op) {
   return eval_fault(a, E0457, "%s of no elements has no answer", op_info(op)->name);
 }
 
 /* ---------------------------------------------------------------- the whole */
 
+/* One fold goes on over all rows, in row-major order. */
 static EvalResult reduce_whole(EvalAgent *a, const EvalReduceCode *c, const EvalView *s) {
   uint64_t acc = 0;
   Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
@@ -136,6 +142,7 @@ static void fold_across(EvalAgent *a, const EvalReduceCode *c, const EvalView *s
   }
 }
 
+/* One result: a line along the axis. */
 static EvalResult fold_along(EvalAgent *a, const EvalReduceCode *c, const EvalView *s, int64_t at,
                              EvalMem *dst, int64_t to) {
   uint64_t acc = 0;
@@ -162,6 +169,7 @@ static bool can_turn(const EvalReduceCode *c, const EvalView *s, const EvalView 
   return plain && s->rank == 2 && c->axis == 1 && s->stride[1] == 1 && s->extent[0] >= 8;
 }
 
+/* As many rows at a time as a turned square holds. */
 static EvalResult reduce_turned(EvalAgent *a, const EvalReduceCode *c, const EvalView *s,
                                 const EvalView *d) {
   float acc[TURN];
@@ -184,6 +192,7 @@ static int to_axis(const EvalView *s, const EvalView *d, int axis, int i) {
   return i == axis ? -1 : i < axis ? i : i - 1;
 }
 
+/* Walks the destination in row-major order. */
 static EvalResult reduce_axis(EvalAgent *a, const EvalReduceCode *c, const EvalView *s,
                               const EvalView *d) {
   int64_t i[IR_MAX_RANK] = {0};
@@ -211,6 +220,7 @@ static EvalResult reduce_axis(EvalAgent *a, const EvalReduceCode *c, const EvalV
   }
 }
 
+/* The source must be written whole before anything is folded. */
 EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
   EvalView s, d;
   EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
@@ -228,6 +238,7 @@ EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
 
 /* ---------------------------------------------------------------- scans */
 
+/* Each element is read before its place is written: the two may be the same tile. */
 static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, int64_t at,
                       const EvalView *d, int64_t to) {
   DType t = s->mem->dtype;
@@ -246,6 +257,7 @@ static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, in
   }
 }
 
+/* Line by line; lines do not meet. */
 EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c) {
   EvalView s, d;
   int64_t i[IR_MAX_RANK] = {0};

@@ -7,6 +7,7 @@
 
 #include "program.h"
 
+/* b is positive. */
 static int64_t ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b > 0);
 }
@@ -32,6 +33,7 @@ static void inside_range(int64_t origin, int64_t step, int64_t bound, int64_t ex
     *hi = *lo;
 }
 
+/* A region of a tile is a slice of it: language.md, Safety. */
 static EvalResult fault_region(EvalAgent *a, const EvalMem *m, int axis, int64_t first,
                                int64_t last) {
   return eval_fault(
@@ -44,6 +46,7 @@ static void advance(int64_t *at, int64_t n, int64_t stride) {
   *at = (int64_t)((uint64_t)*at + (uint64_t)n * (uint64_t)stride);
 }
 
+/* Outside a tensor a single index is a row of nothing; outside a tile an error. */
 static EvalResult single(EvalAgent *a, const EvalMem *m, int axis, int64_t origin, EvalView *v) {
   if (origin >= 0 && origin < m->extent[axis]) {
     advance(&v->base, origin, m->stride[axis]);
@@ -87,12 +90,14 @@ static EvalResult kept(EvalAgent *a, const EvalRegionAxis *x, int axis, int64_t 
   return EVAL_OK;
 }
 
+/* For .T. */
 static void swap(int64_t *v, int i, int j) {
   int64_t t = v[i];
   v[i] = v[j];
   v[j] = t;
 }
 
+/* Views are only strides: .T costs nothing. */
 static void transpose(EvalView *v) {
   int i = v->rank - 1, j = v->rank - 2;
   if (j < 0)
@@ -104,6 +109,7 @@ static void transpose(EvalView *v) {
   swap(v->hi, i, j);
 }
 
+/* Kept axes in order, dropped ones added to the base. */
 EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView *other,
                                EvalView *v) {
   EvalMem *m = &a->block->mem[r->buf];
@@ -140,6 +146,7 @@ EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView
 /* Calls for each inside row: n map bytes from `at`, `step` apart. */
 typedef bool (*RowVisit)(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad);
 
+/* Inside elements only, one row of the last axis at a time. */
 static bool visit_rows(const EvalView *v, RowVisit fn, int64_t *bad) {
   int64_t i[IR_MAX_RANK];
   int last = v->rank - 1;
@@ -167,6 +174,7 @@ static bool visit_rows(const EvalView *v, RowVisit fn, int64_t *bad) {
   }
 }
 
+/* The first bad one is the first in row-major order. */
 static bool row_written(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
   for (int64_t i = 0; i < n; i++)
     if (m->state == WRITTEN_NONE || !m->map[at + i * step]) {
@@ -176,6 +184,7 @@ static bool row_written(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t
   return true;
 }
 
+/* A tile that is known to be whole costs one comparison. */
 EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v) {
   int64_t bad = 0;
   char name[256];
@@ -185,6 +194,7 @@ EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v) {
   return eval_fault(a, E0451, "%s is read before anything wrote it", name);
 }
 
+/* Bytes of an output are set without a count: other blocks set theirs. */
 static bool row_mark(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
   (void)bad;
   if (m->buf->space == IRS_GLOBAL) {
@@ -204,6 +214,7 @@ static bool row_mark(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *b
   return true;
 }
 
+/* A tile written whole never needs its map. */
 void eval_region_mark_written(EvalView *v) {
   EvalMem *m = v->mem;
   if (!m->map || m->state == WRITTEN_ALL)

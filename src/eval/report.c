@@ -9,6 +9,7 @@
 #include "run.h"
 #include "tensor/tensor.h"
 
+/* The reverse of eval_compute_store. */
 static Scalar compute_load(DType t, const void *p) {
   Scalar x = {.type = t};
   if (dtype_compute(t) == DT_F32) {
@@ -23,6 +24,7 @@ static Scalar compute_load(DType t, const void *p) {
   return x;
 }
 
+/* A tensor of the same values: tiles print as tensors do. */
 static void region_values(const EvalView *v, Tensor *t) {
   int64_t i[TENSOR_MAX_RANK] = {0};
   char room[8];
@@ -40,6 +42,7 @@ static void region_values(const EvalView *v, Tensor *t) {
   }
 }
 
+/* The tensor's last line end is dropped: the report ends its own line. */
 static EvalResult print_region(EvalAgent *a, const EvalRegion *r, Str *out) {
   EvalView v;
   EvalResult result = eval_region_resolve(a, r, NULL, &v);
@@ -63,6 +66,7 @@ static EvalResult print_region(EvalAgent *a, const EvalRegion *r, Str *out) {
   return EVAL_OK;
 }
 
+/* Separated by spaces, as `print` on the host does. */
 static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str *out) {
   for (int i = 0; i < c->nparts; i++) {
     const EvalReportPart *p = &c->part[i];
@@ -83,6 +87,7 @@ static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str
   return EVAL_OK;
 }
 
+/* The message is part of the fault, not of the output. */
 static EvalResult fault_assert(EvalAgent *a, const EvalReportCode *c, int lane) {
   Arena *arena = arena_new(NULL, "assert");
   Str text = str_new(arena);
@@ -95,6 +100,7 @@ static EvalResult fault_assert(EvalAgent *a, const EvalReportCode *c, int lane) 
   return EVAL_FAULTED;
 }
 
+/* An assertion in lanes fails at the first lane whose condition does not hold. */
 static EvalResult report_lane(EvalAgent *a, const EvalReportCode *c, int lane) {
   if (c->kind == IRP_ASSERT) {
     const uint8_t *cond = machine_reg(a, c->cond);
@@ -108,6 +114,7 @@ static EvalResult report_lane(EvalAgent *a, const EvalReportCode *c, int lane) {
   return r;
 }
 
+/* Lanes speak in order. */
 EvalResult eval_report_run(EvalAgent *a, const EvalInsn *in) {
   const EvalReportCode *c = in->as.data;
   const EvalMask *m = in->mask ? machine_reg(a, in->mask) : NULL;

@@ -17,6 +17,7 @@ enum { SEGMENT = 1 << 20 };
 
 /* ---------------------------------------------------------------- polling */
 
+/* Cheap enough for every jump backwards: two loads and a comparison. */
 EvalResult eval_run_poll(EvalAgent *a) {
   EvalLaunch *l = a->block->launch;
   const EvalOptions *o = l->options;
@@ -32,6 +33,7 @@ EvalResult eval_run_poll(EvalAgent *a) {
   return EVAL_OK;
 }
 
+/* The lowest block's fault wins, whoever comes first. */
 static void keep_fault(EvalBlock *b) {
   EvalLaunch *l = b->launch;
   pthread_mutex_lock(&l->mutex);
@@ -45,6 +47,7 @@ static void keep_fault(EvalBlock *b) {
 
 /* ---------------------------------------------------------------- a block */
 
+/* Tiles need nothing: their ALLOCs run again. */
 static void start_block(EvalBlock *b, int64_t linear) {
   const EvalLaunch *l = b->launch;
   b->linear = linear;
@@ -97,6 +100,7 @@ static bool run_agents(EvalBlock *b, EvalResult *result) {
   return ran;
 }
 
+/* The block has ended when all its agents have. */
 static bool all_done(const EvalBlock *b) {
   for (int i = 0; i < b->nagents; i++)
     if (b->agent[i].state != AGENT_DONE)
@@ -104,6 +108,7 @@ static bool all_done(const EvalBlock *b) {
   return true;
 }
 
+/* Asynchronous operations complete only when nobody can run: as late as the waits allow. */
 static EvalResult run_device_block(EvalBlock *b) {
   EvalResult result = EVAL_OK;
   while (!all_done(b)) {
@@ -120,6 +125,7 @@ static EvalResult run_device_block(EvalBlock *b) {
   return eval_device_finish(b);
 }
 
+/* A block stopped for another's sake has nothing to report. */
 static void end_block(EvalBlock *b, EvalResult result) {
   EvalLaunch *l = b->launch;
   for (int i = 0; i < b->nagents; i++)
@@ -133,6 +139,7 @@ static void end_block(EvalBlock *b, EvalResult result) {
     eval_print_end(b);
 }
 
+/* Blocks above a fault cannot change the outcome any more. */
 static bool skip(EvalLaunch *l, int64_t linear) {
   const EvalOptions *o = l->options;
   if (o->interrupt && *o->interrupt)
@@ -140,6 +147,7 @@ static bool skip(EvalLaunch *l, int64_t linear) {
   return atomic_load(&l->failed) || atomic_load(&l->faulty) < linear;
 }
 
+/* Made by the worker itself, in memory near to it. */
 static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
   if (!l->worker[number])
     l->worker[number] = eval_worker_new(l);
@@ -148,6 +156,7 @@ static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
   return l->worker[number];
 }
 
+/* One block from start to end on this worker. */
 static void run_linear(EvalLaunch *l, int64_t linear, int number) {
   if (skip(l, linear))
     return;
@@ -161,6 +170,7 @@ static void run_linear(EvalLaunch *l, int64_t linear, int number) {
   atomic_fetch_add(&l->ran, 1);
 }
 
+/* The i-th block in the launch's order. */
 static void run_block(void *ctx, size_t i, int number) {
   EvalLaunch *l = ctx;
   int64_t linear = (int64_t)((l->first + i * l->stride) % (uint64_t)l->blocks);
@@ -170,11 +180,13 @@ static void run_block(void *ctx, size_t i, int number) {
 
 /* ---------------------------------------------------------------- a budget of time */
 
+/* The i-th of the sample. */
 static void run_chosen(void *ctx, size_t i, int number) {
   EvalLaunch *l = ctx;
   run_linear(l, l->chosen[i], number);
 }
 
+/* Each block once. */
 static void choose(EvalLaunch *l, size_t *n, int64_t linear) {
   if (linear == 0)
     return; /* it ran */
@@ -207,6 +219,7 @@ static size_t choose_blocks(EvalLaunch *l) {
   return n;
 }
 
+/* Monotonic: the estimate must not jump with the clock. */
 static double seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -236,6 +249,7 @@ static bool run_within_budget(EvalLaunch *l) {
 
 /* ---------------------------------------------------------------- blocks that take turns */
 
+/* Until it ends or waits. */
 static bool turn(EvalLaunch *l, EvalBlock *b, bool *moved) {
   EvalAgent *a = &b->agent[0];
   uint64_t effects = a->effects;
@@ -248,6 +262,8 @@ static bool turn(EvalLaunch *l, EvalBlock *b, bool *moved) {
   return false;
 }
 
+/* Every block is resident: each gets memory of its own. A round in which nobody did anything but
+ * look is a deadlock. */
 static void run_turns(EvalLaunch *l) {
   bool *live = calloc((size_t)l->blocks, sizeof *live);
   int64_t left = l->blocks;
@@ -284,6 +300,7 @@ static void run_turns(EvalLaunch *l) {
 
 /* ---------------------------------------------------------------- the launch */
 
+/* A stride without a common factor visits every block once. */
 static void set_order(EvalLaunch *l) {
   l->stride = 1;
   uint64_t n = (uint64_t)l->blocks, seed = l->options->shake;
@@ -309,6 +326,7 @@ static bool over(const EvalLaunch *l) {
   return fault || atomic_load(&l->failed);
 }
 
+/* i counts from the start of the segment. */
 static void run_segment(void *ctx, size_t i, int number) {
   EvalLaunch *l = ctx;
   run_block(l, (size_t)l->segment + i, number);
@@ -322,6 +340,7 @@ static void run_segments(EvalLaunch *l) {
   }
 }
 
+/* The order of blocks is free unless an atomic makes it visible. */
 static void run_all(EvalLaunch *l) {
   const EvalProgram *p = l->program;
   if (p->interleave) {
@@ -338,6 +357,7 @@ static void run_all(EvalLaunch *l) {
     run_block(l, (size_t)i, 0);
 }
 
+/* The grid's rank decides how a block is named. */
 static void report_fault(EvalLaunch *l, DiagSink *sink) {
   const EvalFault *f = &l->fault;
   const IrKernel *k = l->program->kernel;
@@ -355,6 +375,7 @@ static void report_fault(EvalLaunch *l, DiagSink *sink) {
     diag_hint(sink, d, "%s", f->hint);
 }
 
+/* Workers count apart, so that no two touch one line. */
 static void add_counters(EvalCounters *to, const EvalCounters *from) {
   to->bank_conflicts += from->bank_conflicts;
   to->shared_accesses += from->shared_accesses;
@@ -388,6 +409,7 @@ static bool check_shared(const EvalLaunch *l, DiagSink *sink) {
   return false;
 }
 
+/* An interrupt or lack of memory comes before a fault: the fault may not be the lowest. */
 static Status outcome(EvalLaunch *l, DiagSink *sink) {
   int failed = atomic_load(&l->failed);
   if (failed)
@@ -399,6 +421,7 @@ static Status outcome(EvalLaunch *l, DiagSink *sink) {
   return ST_OK;
 }
 
+/* All memory of the launch is given back, also after a fault. */
 Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, DiagSink *sink) {
   EvalLaunch l = {.program = p, .binding = binding, .options = o, .blocks = 1};
   for (int i = 0; i < 3; i++)

@@ -5,6 +5,7 @@
 
 enum { MOST_OPERANDS = 16 };
 
+/* Addresses for this agent; what the launch fixes is in the template. */
 static void fill(EvalAgent *a, const EvalOpCode *c, int i, EvalOperand *o) {
   *o = c->operand[i];
   switch (o->letter) {
@@ -49,6 +50,7 @@ static EvalResult check(EvalAgent *a, const EvalOperand *o) {
   return EVAL_OK;
 }
 
+/* Registers count as written once the operation has been done or issued. */
 EvalResult eval_thread_run(EvalAgent *a, const EvalInsn *in) {
   const EvalOpCode *c = in->as.data;
   EvalOperand operand[MOST_OPERANDS];

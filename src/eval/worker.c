@@ -16,16 +16,19 @@ typedef struct Carve {
   size_t n;
 } Carve;
 
+/* Called twice with the same requests: first to count, then to hand out. */
 static void *carve(Carve *c, size_t bytes) {
   void *p = c->at ? c->at + c->n : NULL;
   c->n += (bytes + 63) & ~(size_t)63;
   return p;
 }
 
+/* Where it lies: as stored, or in compute form. */
 static int64_t dtype_bytes(const IrBuffer *b, bool stored) {
   return (int64_t)(stored ? dtype_size(b->dtype) : dtype_compute_size(b->dtype));
 }
 
+/* Strides of a contiguous tensor. */
 static void row_major(const int64_t *extent, int rank, int64_t *stride) {
   int64_t n = 1;
   for (int i = rank - 1; i >= 0; i--) {
@@ -34,6 +37,7 @@ static void row_major(const int64_t *extent, int rank, int64_t *stride) {
   }
 }
 
+/* Views keep their strides; what was written is known by row-major place. */
 static void mem_global(EvalMem *m, const IrTensorArg *t) {
   m->data = t->data;
   m->stored = true;
@@ -47,6 +51,7 @@ static void mem_global(EvalMem *m, const IrTensorArg *t) {
   }
 }
 
+/* At thread level the program sees bytes; above it elements in compute form. */
 static void mem_tile(EvalBlock *b, EvalMem *m, char *tiles, uint8_t *maps) {
   const EvalProgram *p = b->program;
   m->count = 1;
@@ -66,6 +71,7 @@ static void mem_tile(EvalBlock *b, EvalMem *m, char *tiles, uint8_t *maps) {
   m->map = b->options->checks == CHECKS_NONE ? NULL : maps + t->map_offset;
 }
 
+/* Once a worker: tiles keep their places from block to block. */
 static void set_memory(EvalBlock *b, char *tiles, uint8_t *maps) {
   IrKernel *k = b->program->kernel;
   for (size_t i = 0; i < k->buffers.n; i++) {
@@ -81,6 +87,7 @@ static void set_memory(EvalBlock *b, char *tiles, uint8_t *maps) {
   }
 }
 
+/* As the host would encode them for the launch. */
 static void set_tmaps(EvalBlock *b) {
   IrKernel *k = b->program->kernel;
   for (size_t i = 0; i < k->tmaps.n; i++) {
@@ -100,6 +107,7 @@ static void set_tmaps(EvalBlock *b) {
 
 /* ---------------------------------------------------------------- agents */
 
+/* Registers are pointers, so that a load can point into a tile. */
 static void set_agent(EvalAgent *a, Carve *c) {
   EvalBlock *b = a->block;
   const EvalProgram *p = b->program;
@@ -137,6 +145,7 @@ static void prepare_agent(EvalAgent *a) {
   eval_machine_run(a);
 }
 
+/* Only what differs between blocks. */
 void eval_agent_start(EvalAgent *a) {
   const EvalProgram *p = a->block->program;
   const IrKernel *k = p->kernel;
@@ -154,6 +163,7 @@ void eval_agent_start(EvalAgent *a) {
 
 /* ---------------------------------------------------------------- workers */
 
+/* Everything of a worker in one allocation: near together, freed at once. */
 static void lay_out(EvalWorker *w, Carve *c) {
   EvalBlock *b = &w->block;
   const EvalProgram *p = b->program;
@@ -179,6 +189,7 @@ static void lay_out(EvalWorker *w, Carve *c) {
   }
 }
 
+/* Devices live in the arena. */
 void eval_worker_free(EvalWorker *w) {
   if (!w)
     return;
@@ -188,6 +199,7 @@ void eval_worker_free(EvalWorker *w) {
   free(w);
 }
 
+/* Devices first: the code that runs once an agent may already use its registers. */
 static void prepare(EvalWorker *w) {
   EvalBlock *b = &w->block;
   if (b->program->kernel->level == IR_THREAD) {
@@ -199,12 +211,14 @@ static void prepare(EvalWorker *w) {
     prepare_agent(&b->agent[i]);
 }
 
+/* The same choice as for the product kernels. */
 static int isa_of(EvalCpu cpu) {
   if (cpu == CPU_AUTO || !eval_cpu_runs(cpu))
     cpu = eval_cpu_best();
   return cpu == CPU_V4 ? OPS_V4 : cpu == CPU_V3 ? OPS_V3 : OPS_BASELINE;
 }
 
+/* Lack of memory is a status of the launch, never an exit. */
 EvalWorker *eval_worker_new(EvalLaunch *l) {
   EvalWorker *w = calloc(1, sizeof *w);
   if (!w)
@@ -229,6 +243,7 @@ EvalWorker *eval_worker_new(EvalLaunch *l) {
   return w;
 }
 
+/* Grows and stays: after the first tile operation nothing is allocated. */
 void *eval_block_scratch(EvalBlock *b, size_t n) {
   if (n <= b->scratch_size)
     return b->scratch;
