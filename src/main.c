@@ -20,6 +20,7 @@
 
 static volatile sig_atomic_t tile_interrupted;
 
+/* Handlers only set the flag. */
 static void on_interrupt(int signal_number) {
   (void)signal_number;
   tile_interrupted = 1;
@@ -50,12 +51,14 @@ static const struct option long_options[] = {
 
 static const char short_options[] = "+e:o:Vh";
 
+/* One line and where to find more. */
 static int usage(const char *text, const char *what) {
   fprintf(stderr, "tilesh: %s%s%s; `tilesh --help` lists what there is\n", text, what ? " " : "",
           what ? what : "");
   return EXIT_USAGE;
 }
 
+/* The whole text must be a number. */
 static bool number(const char *text, long long *out) {
   char *end = NULL;
   errno = 0;
@@ -93,6 +96,7 @@ static bool set_color(Cli *c, const char *text) {
   return c->color >= 0;
 }
 
+/* Whether the device exists is found out when a kernel is first called. */
 static bool set_device(Cli *c, const char *text) {
   c->session.device = text;
   return strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0 || strncmp(text, "cuda:", 5) == 0;
@@ -102,6 +106,7 @@ static bool set_number(const char *text, long long least, long long most, long l
   return number(text, out) && *out >= least && *out <= most;
 }
 
+/* An instruction set that this machine lacks is refused here, not met as a fault later. */
 static bool set_cpu(Cli *c, const char *text) {
   c->session.cpu_set = true;
   return eval_cpu_parse(text, &c->session.cpu) && eval_cpu_runs(c->session.cpu);
@@ -175,6 +180,7 @@ static bool set_option(Cli *c, int id, const char *text) {
   return ok;
 }
 
+/* Letters come as themselves, long options as OPT_BASE and up. */
 static int option_id(int got) {
   switch (got) {
   case 'e':
@@ -204,6 +210,7 @@ static int read_options(Cli *c, int argc, char **argv, int *at) {
   return 0;
 }
 
+/* From the tables of options.def, so it cannot be out of date. */
 static int help(void) {
   Str s = str_new(arena_new(NULL, "help"));
   str_add(&s, "usage: tilesh [OPTION...] [FILE.tile [ARG...]]\n"
@@ -225,6 +232,7 @@ static int help(void) {
 
 /* Reporting ---------------------------------------------------------------------------------- */
 
+/* Colours only where a terminal shows them, and never against NO_COLOR. */
 static bool use_color(const Cli *c) {
   const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
   if (c->color != 0)
@@ -251,6 +259,7 @@ int cli_finish(int status) {
   return status ? status : EXIT_USAGE;
 }
 
+/* 80 where output is no terminal, so that files come out the same everywhere. */
 static size_t terminal_width(void) {
   struct winsize size;
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
@@ -258,6 +267,7 @@ static size_t terminal_width(void) {
   return 80;
 }
 
+/* Every command makes its sessions here. */
 Session *cli_session(const Cli *c, SessionMode mode) {
   SessionOptions o = c->session;
   o.mode = mode;
@@ -271,6 +281,7 @@ Session *cli_session(const Cli *c, SessionMode mode) {
 
 /* Running ------------------------------------------------------------------------------------ */
 
+/* Diagnostics first, then the session goes. */
 static int run_text(const Cli *c, const char *name, const char *text, size_t n) {
   Session *s = cli_session(c, MODE_RUN);
   if (!s)
@@ -281,6 +292,7 @@ static int run_text(const Cli *c, const char *name, const char *text, size_t n) 
   return session_exit_status(status);
 }
 
+/* The whole program is read before any of it runs. */
 static int run_stdin(const Cli *c) {
   const char *why = NULL;
   size_t n = 0;
@@ -293,6 +305,7 @@ static int run_stdin(const Cli *c) {
   return status;
 }
 
+/* What stands after the file are the program's own arguments. */
 static int run_file(Cli *c, int argc, char **argv, int at) {
   c->session.args = (const char *const *)(argv + at + 1);
   c->session.nargs = (size_t)(argc - at - 1);
@@ -305,6 +318,7 @@ static int run_file(Cli *c, int argc, char **argv, int at) {
   return session_exit_status(status);
 }
 
+/* From here on Ctrl-C never ends the process. */
 static int run_prompt(const Cli *c) {
   Session *s = cli_session(c, MODE_RUN);
   if (!s)
@@ -355,6 +369,7 @@ static int run_command(Cli *c, const CommandRow *row, int argc, char **argv, int
   return status;
 }
 
+/* Opened before anything runs: a path that cannot be written costs no computation. */
 static int open_output(Cli *c) {
   if (!c->output)
     return 0;
@@ -365,6 +380,7 @@ static int open_output(Cli *c) {
   return EXIT_USAGE;
 }
 
+/* A full disk may show only when the file is closed. */
 static int close_output(const Cli *c, int status) {
   if (!c->session.out)
     return status;
@@ -374,6 +390,7 @@ static int close_output(const Cli *c, int status) {
   return status ? status : EXIT_USAGE;
 }
 
+/* Exactly one thing is done a call. */
 static int dispatch(Cli *c, int argc, char **argv, int at) {
   if (c->print_and_leave == OPT_HELP)
     return help();

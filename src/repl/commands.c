@@ -26,6 +26,7 @@ static void show(Repl *r, Status status, const Str *out) {
   repl_say(r, str_text(out));
 }
 
+/* The expression is evaluated: it may print. */
 static void command_type(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   Status status = session_type_of(r->s, rest, strlen(rest), &out);
@@ -39,6 +40,7 @@ static void show_var(void *ctx, const char *name, const char *what) {
   str_addf(out, "%-12s %s\n", name, what);
 }
 
+/* In order of definition. */
 static void command_vars(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   (void)rest;
@@ -46,12 +48,14 @@ static void command_vars(Repl *r, const char *rest) {
   repl_say(r, str_text(&out));
 }
 
+/* Runs in the session's own scope: data stays between loads. */
 static void load(Repl *r, const char *path) {
   *r->o->interrupt = 0;
   if (session_run_file(r->s, path) != ST_OK)
     repl_report(r);
 }
 
+/* Remembered for :reload. */
 static void command_load(Repl *r, const char *rest) {
   if (!*rest) {
     repl_say(r, ":load FILE\n");
@@ -62,6 +66,7 @@ static void command_load(Repl *r, const char *rest) {
   load(r, rest);
 }
 
+/* The edit-run loop. */
 static void command_reload(Repl *r, const char *rest) {
   (void)rest;
   if (r->loaded)
@@ -70,6 +75,7 @@ static void command_reload(Repl *r, const char *rest) {
     repl_say(r, "nothing was loaded yet\n");
 }
 
+/* The text of a stage, whatever runs on the device meanwhile. */
 static void emit(Repl *r, const char *rest, SessionEmit stage) {
   Str out = str_new(r->arena);
   Status status = session_emit_call(r->s, rest, strlen(rest), stage, &out);
@@ -109,6 +115,7 @@ static void command_bench(Repl *r, const char *rest) {
   statement(r, "bench", rest);
 }
 
+/* Everything: parsing, compiling, the run, the wait for the device. */
 static void command_time(Repl *r, const char *rest) {
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
@@ -119,6 +126,7 @@ static void command_time(Repl *r, const char *rest) {
   repl_say(r, arena_printf(r->arena, "%.3f ms\n", ms));
 }
 
+/* Without a name it only says which. */
 static void command_device(Repl *r, const char *rest) {
   if (*rest && session_use_device(r->s, rest) != ST_OK)
     repl_report(r);
@@ -171,6 +179,7 @@ static const Command *find(const char *word, size_t n, bool *many) {
   return *many ? NULL : found;
 }
 
+/* The rest of the line is the argument, blanks trimmed. */
 void repl_command(Repl *r, const char *text) {
   size_t n = strcspn(text, " \t");
   bool many = false;

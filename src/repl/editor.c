@@ -29,6 +29,8 @@ static Repl *current(void) {
   return (Repl *)(uintptr_t)rl_readline_name;
 }
 
+/* readline frees nothing of the line: it is ours. Removing the handler puts the terminal back
+ * while the entry runs. */
 static void on_line(char *line) {
   Repl *r = current();
   r->line = line;
@@ -38,6 +40,7 @@ static void on_line(char *line) {
 
 /* Completion ---------------------------------------------------------------------------------- */
 
+/* Out of memory only means fewer proposals. */
 static void add_match(void *ctx, const char *name) {
   Repl *r = ctx;
   char **grown = realloc(r->matches, (r->nmatches + 1) * sizeof *grown);
@@ -47,6 +50,7 @@ static void add_match(void *ctx, const char *name) {
   r->matches[r->nmatches++] = strdup(name);
 }
 
+/* After a colon at the start, commands; else names of the session. */
 static void gather(Repl *r, const char *prefix) {
   free(r->matches);
   r->matches = NULL;
@@ -74,6 +78,7 @@ static char *next_match(const char *prefix, int state) {
   return NULL;
 }
 
+/* Inside a string, and after :load, readline's own completion of file names. */
 static char **complete(const char *text, int start, int end) {
   (void)start, (void)end;
   bool in_string = false;
@@ -104,6 +109,7 @@ static const char *history_path(Repl *r) {
   return arena_printf(r->arena, "%s/tilesh/history", base);
 }
 
+/* An older equal entry goes, so that history has no duplicates. */
 void editor_remember(Repl *r, const char *entry) {
   (void)r;
   for (int i = history_length; i-- > 0;) {
@@ -118,6 +124,7 @@ void editor_remember(Repl *r, const char *entry) {
   add_history(entry);
 }
 
+/* The first thing that touches the line editor. */
 void editor_open(Repl *r) {
   const char *path = history_path(r);
   rl_readline_name = r->name;
@@ -134,6 +141,7 @@ void editor_open(Repl *r) {
     read_history(path);
 }
 
+/* Failing to write history is no reason to fail. */
 void editor_close(Repl *r) {
   const char *path = history_path(r);
   if (path)

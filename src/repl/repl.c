@@ -11,12 +11,14 @@
 
 #include "impl.h"
 
+/* A write that fails ends the prompt. */
 void repl_say(Repl *r, const char *text) {
   if (!session_write(r->s, text, strlen(text)))
     r->leave = true;
   fflush(stdout);
 }
 
+/* Diagnostics go to standard error, after what was printed before them. */
 void repl_report(Repl *r) {
   Str text = str_new(r->arena);
   fflush(stdout);
@@ -24,6 +26,7 @@ void repl_report(Repl *r) {
   io_write(stderr, str_text(&text), text.n);
 }
 
+/* The interrupt flag is cleared first: a Ctrl-C belongs to the entry it was pressed in. */
 bool repl_entry(Repl *r, const char *text, size_t n) {
   Status status = ST_OK;
   char name[24];
@@ -47,17 +50,20 @@ static const char *strip_prompt(const char *line) {
   return strncmp(line, "  ... ", 6) == 0 ? line + 6 : line;
 }
 
+/* Blanks around it do not count. */
 static bool is_word(const char *line, const char *word) {
   size_t n = strlen(word);
   line += strspn(line, " \t");
   return strncmp(line, word, n) == 0 && line[n + strspn(line + n, " \t")] == '\0';
 }
 
+/* The lines of an entry live in its arena. */
 static void end_entry(Repl *r) {
   arena_reset(r->arena);
   r->entry = str_new(r->arena);
 }
 
+/* A command only at the start of an entry; inside a block a colon is the program's. */
 static void run_line(Repl *r, const char *line) {
   bool first = r->entry.n == 0;
   line = strip_prompt(line);
@@ -82,6 +88,7 @@ static void run_line(Repl *r, const char *line) {
   end_entry(r);
 }
 
+/* Leaves at the end of input, on quit, and when the output cannot be written. */
 int repl_run(Session *s, const ReplOptions *o) {
   Repl r = {.name = "tilesh", .s = s, .o = o, .count = 1};
   r.arena = arena_new(NULL, "entry");

@@ -41,14 +41,19 @@ static SemaNum described(Session *s, Value v, Span where) {
   return n;
 }
 
+/* What elementwise operations take at all; lists, strings and the like have a few operators of
+ * their own, which are looked at before this. */
 static bool is_operand(Value v) {
   return val_is_scalar(v) || v.kind == VAL_TENSOR;
 }
 
+/* Reports what typing refused, with the code and hint that typing chose: the same words as in a
+ * kernel. */
 static _Noreturn void bad_rule(Session *s, const SemaRule *rule, Span span) {
   host_fail_hint(s, rule->code, span, rule->hint, "%s", rule->error);
 }
 
+/* A list is the usual mistake, where NumPy would have made an array of it; the hint says how to. */
 static _Noreturn void bad_operand(Session *s, const char *name, Value v, Span span) {
   const char *hint = v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL;
   host_fail_hint(s, E0801, span, hint, "%s does not take %s", name, val_describe(s, v));
@@ -56,6 +61,9 @@ static _Noreturn void bad_operand(Session *s, const char *name, Value v, Span sp
 
 /* Scalars ---------------------------------------------------------------------------------- */
 
+/* An int known at run time must still be in range of the type that it meets (language.md,
+ * Types); a float known only at run time converts as a store does, to infinity where it is too
+ * large. */
 static void check_fit(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR || v.typed != DT_NONE || v.kind == VAL_BOOL)
     return;
@@ -68,6 +76,7 @@ static void check_fit(Session *s, Value v, DType t, Span span) {
   }
 }
 
+/* Stricter than a store: a float never becomes an integer by itself, nor a bool a number. */
 Scalar arith_fit(Session *s, Value v, DType t, Span span) {
   if (!val_is_scalar(v))
     host_fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
@@ -86,6 +95,8 @@ Scalar arith_store(Session *s, Value v, DType t, Span span) {
   return scalar_convert(val_to_scalar(v), t);
 }
 
+/* A typed scalar keeps its type from here on, so that host arithmetic on it rounds as a kernel
+ * does. */
 Value arith_convert(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR) {
     if (v.as.tensor->dtype == t)
@@ -101,6 +112,8 @@ Value arith_convert(Session *s, Value v, DType t, Span span) {
   return val_scalar(scalar_convert(val_to_scalar(v), t), true);
 }
 
+/* Of an untyped number the result is untyped again, its exact value: f32(0.1) is a float that
+ * prints all the digits of the rounded value. */
 Value arith_cast(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR) {
     Str why = session_str(s);
@@ -158,6 +171,7 @@ typedef struct Job {
   atomic_bool fault;
 } Job;
 
+/* One case an element size: a memcpy of constant size is a plain load and store. */
 static void gather(char *to, const char *from, ptrdiff_t step, size_t n, size_t size) {
   switch (size) {
   case 1:
@@ -203,6 +217,8 @@ static const void *load(const Source *src, const char *p, ptrdiff_t step, size_t
   return buf;
 }
 
+/* One piece: operands to compute form, the strip, the result back to storage. Where storage is
+ * the compute form the strip writes in place. Buffers lie on the stack of the worker. */
 static void run_piece(Job *j, size_t i) {
   _Alignas(64) char buf[3][PIECE * 8], result[PIECE * 8];
   size_t run = i / j->pieces, first = i % j->pieces * PIECE;
@@ -224,6 +240,7 @@ static void run_piece(Job *j, size_t i) {
     dtype_pack(j->result, result, out, n);
 }
 
+/* A range of pieces; the unit that the pool hands out. */
 static void run_pieces(void *ctx, size_t lo, size_t hi) {
   for (size_t i = lo; i < hi; i++)
     run_piece(ctx, i);
@@ -251,6 +268,8 @@ void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, si
     fn(ctx, 0, n);
 }
 
+/* A scalar operand becomes one piece of equal elements: strips know no scalars, and one fill a
+ * call is cheap. */
 static void fill_constant(Source *src, Value v) {
   Scalar x = scalar_convert(val_to_scalar(v), src->to);
   char stored[8], compute[8];
@@ -310,6 +329,8 @@ static void set_sources(Session *s, Job *j, const Operation *o, const SemaRule *
   tensor_runs_init(&j->runs, operands, used);
 }
 
+/* The result is a new tensor, also where an operand could have been overwritten: nothing else
+ * may see the change (language.md, `x += y`). */
 static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule, Value *v, int n) {
   int rank = 0;
   int64_t extent[TENSOR_MAX_RANK] = {0};
@@ -352,6 +373,7 @@ static Value apply_rule(Session *s, const Operation *o, const SemaRule *rule, Va
   return apply_scalars(s, &used, rule, v, n);
 }
 
+/* Operations called by name; the operators below ask typing in another way, but compute alike. */
 Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
   SemaNum x[3];
   SemaRule rule;
@@ -367,6 +389,7 @@ Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
 
 /* Operators -------------------------------------------------------------------------------- */
 
+/* `+` of two strings, lists or tuples makes a new one; neither operand changes. */
 static Value join(Session *s, Value x, Value y) {
   Value out;
   if (x.kind == VAL_STRING) {
@@ -383,6 +406,8 @@ static Value join(Session *s, Value x, Value y) {
   return out;
 }
 
+/* The literal text of the operands is only asked for when typing has failed: most operations
+ * succeed, and a copy of the text each time would cost more than they do. */
 Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
   const char *name = ast_op_text(op);
   if (op == AST_ADD && x.kind == y.kind && (x.kind == VAL_STRING || val_is_sequence(x)))
@@ -403,6 +428,7 @@ Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span
   return apply_rule(s, &(Operation){OP_NONE, name, span, where}, &rule, v, 2);
 }
 
+/* `not` is not here: it takes one bool, as conditions do (expr.c). */
 Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where) {
   if (!is_operand(x))
     bad_operand(s, ast_op_text(op), x, where);
@@ -414,12 +440,14 @@ Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where) {
 
 /* Comparisons ------------------------------------------------------------------------------ */
 
+/* Bytes decide, so the order of UTF-8 text is that of its code points, whatever the locale. */
 static int order_strings(Value x, Value y) {
   size_t m = x.as.obj->as.string.n, n = y.as.obj->as.string.n;
   int c = memcmp(val_text(x), val_text(y), m < n ? m : n);
   return c ? c : (m > n) - (m < n);
 }
 
+/* Turns an order (negative, 0, positive) into the answer of one comparison. */
 static bool holds(AstOp op, int order) {
   switch (op) {
   case AST_EQ:
@@ -457,6 +485,8 @@ static bool compare_sequences(Session *s, AstOp op, Value x, Value y, Span span,
   return holds(op, (m > n) - (m < n));
 }
 
+/* Values without an order: nil, dtypes and builtins by value, all others by being the same
+ * object. */
 static bool same_identity(Value x, Value y) {
   if (x.kind != y.kind)
     return false;
@@ -472,6 +502,7 @@ static bool same_identity(Value x, Value y) {
   }
 }
 
+/* Tensors compare element by element; everything else gives one bool. */
 Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
   if (x.kind == VAL_STRING && y.kind == VAL_STRING)
     return val_bool(holds(op, order_strings(x, y)));

@@ -23,17 +23,21 @@ typedef struct Figures {
   const char *device;
 } Figures;
 
+/* Seconds of a clock that never jumps; only differences mean anything. */
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* For qsort. */
 static int ascending(const void *x, const void *y) {
   double a = *(const double *)x, b = *(const double *)y;
   return (a > b) - (a < b);
 }
 
+/* At least five runs and a fifth of a second, so that the median of a short kernel means
+ * something; one run more before, so that pages and caches are there. */
 static void time_evaluator(Launch *l, Figures *f) {
   double *ms = ARENA_ARRAY(session_scratch(l->s), double, MAX_RUNS);
   EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
@@ -57,6 +61,7 @@ static void time_evaluator(Launch *l, Figures *f) {
   f->spread = f->ms > 0 ? (ms[3 * n / 4] - ms[n / 4]) / 2 / f->ms : 0;
 }
 
+/* gpu_time queues its launches between two events: host time does not count. */
 static void time_device(Launch *l, Figures *f) {
   GpuTiming t;
   GpuTimeOptions o = {.bursts = l->s->options.bench_bursts ? l->s->options.bench_bursts : 7};
@@ -75,6 +80,7 @@ static double peak_flops(const GpuProps *p, DType t) {
   return bits16 * scale * p->sms * p->clock_khz * 1e3;
 }
 
+/* Memory moves data on both edges of its clock. */
 static double peak_bytes(const GpuProps *p) {
   return 2.0 * p->memory_clock_khz * 1e3 * p->memory_bus_bits / 8;
 }
@@ -94,6 +100,8 @@ static double roofline(Launch *l, const Figures *f) {
   return 1e3 * (compute > memory ? compute : memory) / f->ms;
 }
 
+/* Outputs are made once and reused by every run; inout arguments are copies, so the caller sees
+ * no change. */
 static Figures measure(Launch *l) {
   Figures f = {.device = session_device(l->s)};
   launch_isolate(l);
@@ -108,14 +116,17 @@ static Figures measure(Launch *l) {
   return f;
 }
 
+/* 0 where nothing was measured, rather than an infinity in a report. */
 static double per_second(double x, double ms) {
   return ms > 0 ? x / (ms * 1e-3) : 0;
 }
 
+/* A fixed number of digits: columns of several bench lines stay comparable. */
 static void add_fixed(Str *out, double x, int digits) {
   str_addf(out, "%.*f", digits, x);
 }
 
+/* One line a bench, for people; print_json has the same figures for programs. */
 static void print_text(const Launch *l, const Figures *f, Str *out) {
   str_addf(out, "bench %s on %s: ", l->name, f->device);
   add_fixed(out, f->ms, f->ms < 1 ? 4 : 3);
@@ -138,6 +149,8 @@ static void print_text(const Launch *l, const Figures *f, Str *out) {
   str_addc(out, '\n');
 }
 
+/* One object a line, so that several kernels need no list around them; names need no escapes,
+ * they are identifiers. */
 static void print_json(const Launch *l, const Figures *f, Str *out) {
   str_addf(out, "{\"kernel\": \"%s\", \"device\": \"%s\", \"ms\": ", l->name, f->device);
   str_add_f64(out, f->ms);
@@ -158,6 +171,7 @@ static void print_json(const Launch *l, const Figures *f, Str *out) {
   str_add(out, "}\n");
 }
 
+/* What `let r = bench f(x)` binds. */
 static Value record(Session *s, const Figures *f) {
   const Field fields[] = {
       {names_get(s->names, "ms", 2), val_float(f->ms)},
@@ -171,6 +185,8 @@ static Value record(Session *s, const Figures *f) {
   return val_record(s, fields, sizeof fields / sizeof *fields);
 }
 
+/* As a statement it is skipped where the mode says so; as a value it always runs, since the
+ * program uses it. */
 Value kernel_bench(Session *s, const AstExpr *call, bool as_value) {
   Launch l;
   bool skip = s->importing || s->options.mode == MODE_TEST || s->options.mode == MODE_CHECK;

@@ -30,10 +30,12 @@ static const Builtin table[] = {
 
 enum { COUNT = sizeof table / sizeof *table };
 
+/* Rows of ops.def that are operators or belong to threads have no name on the host. */
 static bool callable(const Builtin *b) {
   return b->fn || sema_builtin(b->name) == b->op;
 }
 
+/* Linear: some ninety short names, looked for only when no variable has the name. */
 const Builtin *builtin_find(const char *name) {
   for (size_t i = 0; i < COUNT; i++)
     if (strcmp(table[i].name, name) == 0 && callable(&table[i]))
@@ -41,6 +43,7 @@ const Builtin *builtin_find(const char *name) {
   return NULL;
 }
 
+/* For completion and for "did you mean": the callable rows in the order of the table. */
 const Builtin *builtin_at(size_t i) {
   for (size_t k = 0; k < COUNT; k++)
     if (callable(&table[k]) && i-- == 0)
@@ -52,6 +55,8 @@ bool builtin_is(Value v, const char *name) {
   return v.kind == VAL_BUILTIN && strcmp(v.as.builtin->name, name) == 0;
 }
 
+/* Rows without a function of their own are elementwise operations with as many operands as their
+ * row says. */
 Value builtin_call(const Builtin *b, Args *a) {
   if (b->fn)
     return b->fn(a);
@@ -63,6 +68,7 @@ Value builtin_call(const Builtin *b, Args *a) {
 
 /* Arguments -------------------------------------------------------------------------------- */
 
+/* The signature of the row is the hint: it shows what was forgotten. */
 void args_count(const Args *a, size_t least, size_t most) {
   if (a->npos >= least && a->npos <= most)
     return;
@@ -76,6 +82,7 @@ void args_count(const Args *a, size_t least, size_t most) {
                  (a->npos < least ? least : most) == 1 ? "" : "s", a->npos);
 }
 
+/* Refuses every named argument that is not in the list; NULL and 0 refuse all. */
 void args_names(const Args *a, const char *const *allowed, size_t n) {
   for (size_t i = a->npos; i < a->n; i++) {
     size_t k = 0;
@@ -90,6 +97,7 @@ void args_names(const Args *a, const char *const *allowed, size_t n) {
   }
 }
 
+/* SIZE_MAX: not given. Names come after the positional arguments and never twice (parser.h). */
 static size_t named_at(const Args *a, const char *name) {
   for (size_t i = a->npos; i < a->n; i++)
     if (strcmp(a->names[i], name) == 0)
@@ -102,10 +110,13 @@ const Value *args_named(const Args *a, const char *name) {
   return i == SIZE_MAX ? NULL : &a->v[i];
 }
 
+/* The whole call stands in for an argument that was not given. */
 Span args_span(const Args *a, size_t i) {
   return i < a->n ? a->spans[i] : a->span;
 }
 
+/* The one place where data comes back from a device: whoever reads elements asks here first, so
+ * a fault of a queued call is reported at the latest here. */
 Tensor *host_tensor(Session *s, Value v, Span span, const char *what) {
   if (v.kind != VAL_TENSOR)
     host_fail_hint(s, E0801, span,
@@ -117,11 +128,13 @@ Tensor *host_tensor(Session *s, Value v, Span span, const char *what) {
   return v.as.tensor;
 }
 
+/* The argument is numbered from 1 in messages. */
 Tensor *args_tensor(const Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "argument %zu of %s", i + 1, a->name);
   return host_tensor(a->s, a->v[i], a->spans[i], what);
 }
 
+/* A tensor of rank 0 counts as its element; a bool or float does not become an int by itself. */
 int64_t host_int(Session *s, Value v, Span span, const char *what) {
   if (v.kind == VAL_TENSOR && tensor_count(v.as.tensor) == 1 && v.as.tensor->rank == 0)
     v = val_scalar(tensor_get(host_tensor(s, v, span, what), NULL), false);
@@ -137,6 +150,7 @@ int64_t args_int(const Args *a, size_t i) {
   return host_int(a->s, a->v[i], a->spans[i], what);
 }
 
+/* The dtype is first everywhere, so a call that begins with an extent is told so. */
 DType args_dtype(const Args *a, size_t i) {
   if (a->v[i].kind == VAL_DTYPE)
     return a->v[i].as.dtype;
@@ -173,6 +187,7 @@ bool args_int_named(const Args *a, const char *name, int64_t *out) {
   return true;
 }
 
+/* zeros(f32, 3, 4) and zeros(f32, x.shape) alike. */
 int args_extents(const Args *a, size_t i, int64_t *extent) {
   const Value *v = a->v + i;
   size_t n = a->npos - i;
@@ -187,6 +202,7 @@ int args_extents(const Args *a, size_t i, int64_t *extent) {
   return (int)n;
 }
 
+/* Takes over the reference, or fails with the words that making it left in why. */
 Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span) {
   if (!t)
     host_fail(s, E0807, span, "%s", str_text(why));
@@ -195,6 +211,8 @@ Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span) {
 
 /* Values ----------------------------------------------------------------------------------- */
 
+/* A tensor starts on a line of its own, below its header; other values share a line, parted by
+ * blanks. */
 Value builtin_print(Args *a) {
   Session *s = a->s;
   Str out = session_str(s);
@@ -216,6 +234,7 @@ Value builtin_print(Args *a) {
   return val_nil();
 }
 
+/* A tensor has the length of its first axis: what a loop over it would count. */
 Value builtin_len(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -227,6 +246,7 @@ Value builtin_len(Args *a) {
   host_fail(a->s, E0801, a->spans[0], "%s has no length", val_describe(a->s, v));
 }
 
+/* The same text as print shows. */
 Value builtin_str(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -252,6 +272,7 @@ static double number_in(Args *a) {
   return x;
 }
 
+/* Decimal digits with a sign, nothing else; false also where the number does not fit. */
 static bool int_in(const char *text, int64_t *out) {
   bool minus = *text == '-';
   uint64_t u = 0;
@@ -266,6 +287,7 @@ static bool int_in(const char *text, int64_t *out) {
   return true;
 }
 
+/* A tensor of one element counts as that element, whatever its rank. */
 static Value only_scalar(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -279,6 +301,8 @@ static Value only_scalar(Args *a) {
   return v;
 }
 
+/* Truncates as a conversion does, but says so where a float has no int: on the host nobody asked
+ * for saturation. */
 Value builtin_int(Args *a) {
   Value v = only_scalar(a);
   int64_t i = 0;
@@ -301,6 +325,7 @@ Value builtin_float(Args *a) {
   return val_float(scalar_convert(val_to_scalar(v), DT_F64).as.f);
 }
 
+/* For timing pieces of a program; `bench` is better at kernels. */
 Value builtin_time(Args *a) {
   struct timespec t;
   args_names(a, NULL, 0);
@@ -309,6 +334,7 @@ Value builtin_time(Args *a) {
   return val_float((double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
 }
 
+/* Draws are counted from here: the n-th call after seed(k) gives the same numbers for ever. */
 Value builtin_seed(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -317,6 +343,7 @@ Value builtin_seed(Args *a) {
   return val_nil();
 }
 
+/* Tensors stay where they are and move when they must. */
 Value builtin_use_device(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);

@@ -22,6 +22,7 @@ typedef struct Slots {
   Span *where;
 } Slots;
 
+/* Names the parameters: "takes 2 arguments (A, B)" shows which is missing. */
 static _Noreturn void wrong_count(Args *a, const Slots *p) {
   Str names = session_str(a->s);
   for (size_t i = 0; i < p->ninputs; i++)
@@ -30,6 +31,7 @@ static _Noreturn void wrong_count(Args *a, const Slots *p) {
             p->ninputs == 1 ? "" : "s", str_text(&names), a->npos);
 }
 
+/* A parameter gets one argument; position and name together would be two. */
 static void give(Args *a, Slots *p, size_t at, Value v, Span where) {
   if (p->given[at])
     host_fail(a->s, E0820, where, "%s is given twice", p->names[at]);
@@ -52,6 +54,7 @@ static void give_outputs(Args *a, Slots *p, Value v, Span where) {
     give(a, p, p->ninputs + i, v.as.obj->as.list.v[i], where);
 }
 
+/* Inputs by their names; `out` is reserved for the outputs, an input of that name comes first. */
 static void give_named(Args *a, Slots *p, size_t i) {
   for (size_t k = 0; k < p->ninputs; k++)
     if (strcmp(p->names[k], a->names[i]) == 0) {
@@ -68,6 +71,8 @@ static void give_named(Args *a, Slots *p, size_t i) {
                  "%s has no parameter %s", a->name, a->names[i]);
 }
 
+/* Positional arguments first, then named ones, then a look at what is missing. Outputs may be
+ * missing: the call allocates them. */
 static void fill_slots(Args *a, Slots *p) {
   Arena *m = session_scratch(a->s);
   p->v = ARENA_ARRAY(m, Value, p->n);
@@ -104,6 +109,8 @@ static Slots slots_of(Session *s, Value kernel) {
   return p;
 }
 
+/* What the specialisation needs to know of an argument: dtype, rank, extents of a tensor; a
+ * number with its kind. */
 static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
   SemaArg a = {.given = p->given[i], .span = p->where[i]};
   Value v = p->v[i];
@@ -125,6 +132,7 @@ static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
 
 /* Binding ---------------------------------------------------------------------------------- */
 
+/* The data pointer is filled in when a run begins: where it lies depends on the device. */
 static IrTensorArg tensor_arg(const Tensor *t) {
   IrTensorArg a = {.rank = t->rank, .dtype = t->dtype};
   for (int i = 0; i < t->rank; i++) {
@@ -134,6 +142,8 @@ static IrTensorArg tensor_arg(const Tensor *t) {
   return a;
 }
 
+/* Kernels read from IR text have no sema to check their arguments; for others this repeats what
+ * sema_bind found right. */
 static void check_tensor(Launch *l, const IrBuffer *b, Value v, Span where) {
   if (v.kind != VAL_TENSOR)
     host_fail(l->s, E0820, where, "%s must be a tensor, not %s", b->name, val_describe(l->s, v));
@@ -159,6 +169,7 @@ static void bind_given(Launch *l, const Slots *p) {
   }
 }
 
+/* "C is f32[4]": the shape that the inputs give an output. */
 static void add_extent(Str *out, const IrBuffer *b, const IrTensorArg *a) {
   str_addf(out, "%s is %s", b->name, dtype_name(a->dtype));
   tensor_add_shape(a->rank, a->extent, out);
@@ -181,6 +192,8 @@ static void check_given_output(Launch *l, size_t i) {
             str_text(&should));
 }
 
+/* Zeroed, so that a run without checks gives the same bits every time even for elements that
+ * nothing writes. */
 static Tensor *new_output(Launch *l, size_t i) {
   Session *s = l->s;
   const IrBuffer *b = l->ir->params.v[i].buf;
@@ -196,17 +209,20 @@ static Tensor *new_output(Launch *l, size_t i) {
   return t;
 }
 
+/* After a tensor was replaced: its strides may be others. */
 static void set_arg(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   IrTensorArg *a = &l->b->tensor[b->id];
   *a = tensor_arg(l->tensor[i]);
 }
 
+/* Outputs and inout tensors: what a run may change. */
 bool launch_writes(const Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   return b && (b->role == IRR_OUT || b->role == IRR_INOUT);
 }
 
+/* Waits for the device where the tensor was last written there. */
 Tensor *launch_host_tensor(const Launch *l, size_t i) {
   return host_tensor(l->s, val_borrow(l->tensor[i]), l->where[i], "the argument");
 }
@@ -228,6 +244,8 @@ static void make_contiguous(Launch *l, size_t i) {
   set_arg(l, i);
 }
 
+/* Fresh outputs share memory with nothing; others are compared with every argument that is not
+ * fresh. tensor_overlaps is exact, so two interleaved slices are fine. */
 static void check_overlaps(Launch *l) {
   for (size_t i = 0; i < l->n; i++) {
     if (!l->tensor[i] || l->fresh[i] || !launch_writes(l, i))
@@ -240,6 +258,7 @@ static void check_overlaps(Launch *l) {
   }
 }
 
+/* Outputs that `out =` did not give. */
 static void allocate(Launch *l) {
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
@@ -263,6 +282,7 @@ static void bind(Launch *l) {
     session_fail_at(l->s, l->span);
 }
 
+/* Everything lives in the scratch of the statement that calls: a launch does not outlive it. */
 static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
   Arena *m = session_scratch(s);
   const IrKernel *ir = spec->ir;
@@ -279,6 +299,8 @@ static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
   l->b = ir_binding_new(m, ir);
 }
 
+/* Binding happens twice: first extents and the shapes of outputs, then, once outputs and copies
+ * exist, their strides. */
 void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   const Object *o = kernel.as.obj;
   a->name = o->as.kernel.ast ? o->as.kernel.ast->name.text : o->as.kernel.ir->name;
@@ -298,6 +320,7 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   bind(l);
 }
 
+/* Also what makes `check` and `bench` repeatable: the same inputs every time. */
 void launch_isolate(Launch *l) {
   Session *s = l->s;
   Str why = session_str(s);
@@ -328,6 +351,7 @@ static uint8_t *unwritten(Launch *l, size_t i) {
   return session_alloc(l->s, (size_t)tensor_count(l->tensor[i]));
 }
 
+/* Compiled once a level and specialisation; the bytecode lives as long as that. */
 static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
   EvalProgram **slot = &l->spec->program[level];
   if (!*slot)
@@ -337,6 +361,7 @@ static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
   return *slot;
 }
 
+/* The evaluator reads and writes host memory in place: writing marks a device copy as stale. */
 static void host_arguments(Launch *l, EvalChecks checks) {
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
@@ -350,6 +375,7 @@ static void host_arguments(Launch *l, EvalChecks checks) {
   }
 }
 
+/* Safe to call twice, and before the first run. */
 void launch_forget(Launch *l) {
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
@@ -360,6 +386,8 @@ void launch_forget(Launch *l) {
   }
 }
 
+/* Every run on the evaluator takes its options from here, so that --cpu, --shake and Ctrl-C
+ * reach all of them. */
 EvalOptions session_eval_options(Session *s, EvalChecks checks) {
   return (EvalOptions){.pool = session_pool(s),
                        .cpu = s->options.cpu_set ? s->options.cpu : CPU_AUTO,
@@ -404,6 +432,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
   return b;
 }
 
+/* After a fault nothing of the run is kept; outputs hold what was stored until then. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l);
   if (!k)
@@ -422,6 +451,8 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   session_fail_call(l->s, status, l->span, l->name);
 }
 
+/* Lowering may fail where a construct is not there yet: the diagnostics stay in the sink for the
+ * caller to keep or to drop. */
 const IrKernel *launch_thread(Launch *l) {
   if (l->ir->level == IR_THREAD)
     return l->ir;
@@ -431,6 +462,7 @@ const IrKernel *launch_thread(Launch *l) {
   return l->spec->thread;
 }
 
+/* A call of the program: whichever device is chosen. */
 void launch_run(Launch *l) {
   EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
   if (device_is_gpu(l->s))
@@ -440,6 +472,7 @@ void launch_run(Launch *l) {
   launch_forget(l);
 }
 
+/* Strided outputs were computed in a contiguous copy; their elements go back here, one by one. */
 Value launch_result(Launch *l) {
   Value *out = ARENA_ARRAY(session_scratch(l->s), Value, l->n);
   size_t n = 0;
@@ -455,6 +488,7 @@ Value launch_result(Launch *l) {
   return n == 0 ? val_nil() : n == 1 ? out[0] : val_tuple(l->s, out, n);
 }
 
+/* With --emit the first call prints its stage and the program ends there. */
 Value kernel_call(Session *s, Value kernel, Args *a) {
   Launch l;
   launch_prepare(s, kernel, a, &l);

@@ -23,6 +23,8 @@ typedef struct Outcome {
   Str runs;            /* "cpu tile, cpu threads, cuda:0" */
 } Outcome;
 
+/* A few units of the last place: the device sums products in another order, and tensor cores
+ * truncate (scheduling.md, the numerics of 4). */
 static double relative_bound(DType t) {
   switch (t) {
   case DT_F64:
@@ -42,6 +44,8 @@ static double relative_bound(DType t) {
   }
 }
 
+/* The scale of an output: rounding errors of a sum are in proportion to its terms, so a result
+ * near 0 must not be held to its own size. */
 static double greatest(const Tensor *t) {
   Tensor *zero;
   TensorDiff d;
@@ -91,6 +95,8 @@ static void compare(Launch *l, Tensor *const *reference, const char *run, Outcom
   }
 }
 
+/* Keeps the tensors of a run while the launch goes on to others; their references are the
+ * temporaries'. */
 static Tensor **snapshot(Launch *l) {
   Tensor **kept = ARENA_ARRAY(session_scratch(l->s), Tensor *, l->n);
   for (size_t i = 0; i < l->n; i++)
@@ -134,6 +140,7 @@ static Launch again(const Launch *l) {
   return copy;
 }
 
+/* One where the kernel states no grid. */
 static int64_t all_blocks(const Launch *l) {
   int64_t n = 1;
   for (int i = 0; i < l->ir->grid_rank; i++)
@@ -196,6 +203,7 @@ static Outcome run_all(Launch *l) {
   return o;
 }
 
+/* "[3, 7]: 1.5 against 1.25". */
 static void add_place(const Outcome *o, Str *out) {
   tensor_add_shape(o->diff.rank, o->diff.where, out);
   str_add(out, ": ");
@@ -204,6 +212,7 @@ static void add_place(const Outcome *o, Str *out) {
   scalar_print(o->diff.b, out);
 }
 
+/* A statement `check` that finds a difference fails the program; as a value it only says so. */
 static void report(Launch *l, const Outcome *o) {
   Session *s = l->s;
   Str text = session_str(s);
@@ -224,6 +233,7 @@ static void report(Launch *l, const Outcome *o) {
             str_text(&text));
 }
 
+/* What `let r = check f(x)` binds. */
 static Value record(Session *s, const Outcome *o) {
   Value where[TENSOR_MAX_RANK];
   for (int i = 0; i < o->diff.rank; i++)
@@ -237,6 +247,7 @@ static Value record(Session *s, const Outcome *o) {
   return val_record(s, fields, sizeof fields / sizeof *fields);
 }
 
+/* Only a call of a kernel by itself: its arguments are evaluated once and used by every run. */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l) {
   Value kernel = host_eval(s, call->as.call.fn);
   if (kernel.kind != VAL_KERNEL)
@@ -247,11 +258,13 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
   launch_prepare(s, kernel, &a, l);
 }
 
+/* For `tilesh check`: every call of the program goes through here before it runs. */
 void launch_check(Launch *l) {
   Outcome o = run_all(l);
   report(l, &o);
 }
 
+/* Not in an imported file, nor under `tilesh bench`. */
 Value kernel_check(Session *s, const AstExpr *call, bool as_value) {
   Launch l;
   bool skip = s->importing || s->options.mode == MODE_BENCH;

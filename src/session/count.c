@@ -18,6 +18,7 @@ typedef struct Count {
 
 static void count_block(Count *c, const IrBlock *block, double times);
 
+/* False where an expression depends on something that only a run knows. */
 static bool number(const Count *c, const IrExpr *e, int64_t *out) {
   Scalar x;
   if (!e || !ir_host_eval(e, c->b, &x))
@@ -38,6 +39,7 @@ static double expr_flops(const IrExpr *e, int depth) {
   return n + (counts ? e->op == OP_FMA ? 2 : 1 : 0);
 }
 
+/* Elements that a reduction or scan reads. */
 static double region_size(const IrRegion *r) {
   double n = 1;
   for (int i = 0; i < ir_region_rank(r); i++)
@@ -45,11 +47,13 @@ static double region_size(const IrRegion *r) {
   return n;
 }
 
+/* A multiplication and an addition for each step of each element. */
 static void count_dot(Count *c, const IrDot *d, double times) {
   double m = (double)ir_region_extent(&d->c, 0), n = (double)ir_region_extent(&d->c, 1);
   c->flops += times * 2 * m * n * (double)ir_region_extent(&d->a, 1);
 }
 
+/* Axes multiply: a map of 64 by 32 points does its body 2048 times. */
 static void count_map(Count *c, const IrMap *m, double times) {
   for (int i = 0; i < m->naxes; i++) {
     int64_t n = 0;
@@ -83,6 +87,7 @@ static void count_loop(Count *c, const IrFor *f, double times) {
   }
 }
 
+/* The branch is taken as it would be for this block and these loop indices. */
 static void count_if(Count *c, const IrIf *f, double times) {
   Scalar x;
   if (!ir_host_eval(f->cond, c->b, &x)) { /* depends on memory: count the longer way */
@@ -92,6 +97,7 @@ static void count_if(Count *c, const IrIf *f, double times) {
   count_block(c, x.as.i ? &f->then : &f->other, times);
 }
 
+/* Values that can be computed are remembered: later bounds may depend on them. */
 static void count_let(Count *c, const IrStmt *s, double times) {
   Scalar x;
   c->flops += times * expr_flops(s->as.let.value, 0);
@@ -99,6 +105,7 @@ static void count_let(Count *c, const IrStmt *s, double times) {
     c->b->value[s->as.let.var->id] = x;
 }
 
+/* Copies move bytes and do no arithmetic. */
 static void count_stmt(Count *c, const IrStmt *s, double times) {
   switch (s->kind) {
   case IRK_LET:
@@ -139,6 +146,7 @@ static void count_block(Count *c, const IrBlock *block, double times) {
     count_stmt(c, block->v[i], times);
 }
 
+/* At most 16384 blocks are looked at, evenly spread; the sum is scaled up. */
 double launch_flops(const Launch *l) {
   const IrKernel *k = l->ir;
   Count c = {.b = l->b};
@@ -159,6 +167,7 @@ double launch_flops(const Launch *l) {
   return c.unknown || seen == 0 ? 0 : c.flops * ((double)blocks / (double)seen);
 }
 
+/* A lower bound of what must move: caches may hide more, nothing can need less. */
 double launch_bytes(const Launch *l) {
   double n = 0;
   for (size_t i = 0; i < l->n; i++) {

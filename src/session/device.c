@@ -45,11 +45,13 @@ struct GpuProgram {
 
 /* Opening ---------------------------------------------------------------------------------- */
 
+/* Polled by src/gpu in every wait. */
 static bool interrupted(void *ctx) {
   const Session *s = ctx;
   return s->options.interrupt && *s->options.interrupt;
 }
 
+/* Made on first use: a program without kernels never touches src/gpu. */
 static SessionGpu *state(Session *s) {
   if (s->gpu)
     return s->gpu;
@@ -58,6 +60,7 @@ static SessionGpu *state(Session *s) {
   return s->gpu;
 }
 
+/* StorageDevice.fetch: the wait for queued work happens inside the download. */
 static bool fetch(void *handle, void *host, size_t bytes, Str *why) {
   Buffer *b = handle;
   if (gpu_download(b->g->gpu, host, b->p, bytes) == ST_OK)
@@ -67,6 +70,7 @@ static bool fetch(void *handle, void *host, size_t bytes, Str *why) {
   return false;
 }
 
+/* StorageDevice.release: freed in stream order, so a launch that still uses it is safe. */
 static void release(void *handle) {
   Buffer *b = handle;
   if (b->g->gpu)
@@ -74,6 +78,7 @@ static void release(void *handle) {
   free(b);
 }
 
+/* A failure leaves no device; the reason is in why. */
 static Status open_device(Session *s, int ordinal, Str *why) {
   SessionGpu *g = state(s);
   Status status = gpu_open(g->rt, ordinal, &g->gpu, why);
@@ -97,16 +102,19 @@ static int ordinal_of(const char *name) {
   return end == name + 5 || *end || n < 0 || n > 1023 ? -1 : (int)n;
 }
 
+/* Names are checked before anything is opened. */
 static _Noreturn void bad_name(Session *s, const char *name, Span span) {
   host_fail_hint(s, E0822, span, "\"cpu\", \"cuda\" or \"cuda:1\"", "there is no device named %s",
                  name);
 }
 
+/* The status makes the exit status 4. */
 static _Noreturn void no_device(Session *s, const Str *why, Span span) {
   diag_add(&s->diags, E0822, span, "%s", str_text(why));
   host_fail_with(s, ST_DEVICE);
 }
 
+/* Without --device a missing GPU is no error: kernels run on the evaluator. With it, it is. */
 bool device_is_gpu(Session *s) {
   const char *want = s->options.device;
   if (want && strcmp(want, "cpu") == 0)
@@ -127,6 +135,7 @@ bool device_is_gpu(Session *s) {
   return g->gpu != NULL;
 }
 
+/* Switching to the CPU keeps the device open: tensors may still live there. */
 void device_use(Session *s, const char *name, Span span) {
   int ordinal = ordinal_of(name);
   if (strcmp(name, "cpu") != 0 && ordinal < 0)
@@ -144,6 +153,7 @@ void device_use(Session *s, const char *name, Span span) {
   s->options.device = arena_strdup(s->arena, name);
 }
 
+/* What kernels are compiled for: --arch, else the open device, else sm_90a. */
 const Target *session_target(Session *s) {
   const char *arch = s->options.arch;
   if (!arch && s->gpu && s->gpu->gpu)
@@ -152,10 +162,12 @@ const Target *session_target(Session *s) {
   return t ? t : target_find("sm_90a");
 }
 
+/* The figure of the open device, so that `sms` in a kernel is what it runs on. */
 int64_t session_sms(Session *s) {
   return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->sms : session_target(s)->sms;
 }
 
+/* After all tensors are gone: their device copies need the device to be freed. */
 void device_free(Session *s) {
   SessionGpu *g = s->gpu;
   if (!g)
@@ -167,6 +179,7 @@ void device_free(Session *s) {
   s->gpu = NULL;
 }
 
+/* The module goes only while its device is open; closing it frees the rest. */
 void gpu_program_free(GpuProgram *p) {
   if (!p)
     return;
@@ -177,6 +190,7 @@ void gpu_program_free(GpuProgram *p) {
 
 /* Waiting and faults ----------------------------------------------------------------------- */
 
+/* The driver's own words, at the call. */
 static _Noreturn void device_failed(Session *s, Span span) {
   diag_add(&s->diags, E0822, span, "%s", gpu_why(s->gpu->gpu));
   host_fail_with(s, ST_DEVICE);
@@ -291,6 +305,7 @@ bool device_settle(Session *s, Tensor *t, Str *why) {
 
 /* Moving data ------------------------------------------------------------------------------ */
 
+/* Views share a device copy: theirs begins at an offset. */
 static GpuPtr address(Launch *l, const Tensor *t) {
   Buffer *b = storage_device_handle(t->storage);
   (void)l;
@@ -386,6 +401,7 @@ typedef struct Prepared { /* a launch whose arguments lie ready */
   bool empty; /* a grid without blocks: nothing runs */
 } Prepared;
 
+/* Extents and strides of tensor maps are expressions of the bound extents. */
 static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
   Scalar x = {DT_I64, {.i = 0}};
   ir_host_eval(e, b, &x);
@@ -474,6 +490,7 @@ static void prepare(Launch *l, Prepared *out) {
     out->launch.args[i] = argument(l, p, &p->text->arg[i], b);
 }
 
+/* The host copies are stale from the moment of the launch on, not of its end. */
 static void wrote(Launch *l) {
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i] && launch_writes(l, i))
@@ -505,11 +522,13 @@ void device_launch(Launch *l) {
     device_finish(l->s);
 }
 
+/* One round for gpu_time. */
 static Status launch_once(void *ctx) {
   Prepared *p = ctx;
   return p->empty ? ST_OK : gpu_launch(p->l->s->gpu->gpu, &p->launch);
 }
 
+/* Waits at the end: faults of timed launches are reported too. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   Prepared p;
   prepare(l, &p);
@@ -529,6 +548,7 @@ const GpuProps *device_props(Session *s) {
 
 /* Text of the later stages ----------------------------------------------------------------- */
 
+/* Needs no GPU: CUDA text is printed and compiled for the target alone. */
 void device_emit(Launch *l, SessionEmit stage, Str *out) {
   const IrKernel *ir;
   CudaText *text = cuda_text(l, &ir);
@@ -549,6 +569,7 @@ const char *session_device(Session *s) {
              : "cpu";
 }
 
+/* For the prompt, which has no place in a program to name. */
 static void use_named(Session *s, void *ctx) {
   device_use(s, ctx, (Span){NULL, 0, 0});
 }

@@ -5,6 +5,7 @@
  */
 #include "kernel.h"
 
+/* Lowered anew, not taken from the specialisation: the text must not depend on what ran before. */
 static void emit_level(Launch *l, IrLevel level, Str *out) {
   const IrKernel *k = l->ir;
   if (k->level != level && level != IR_TILE) {
@@ -15,6 +16,7 @@ static void emit_level(Launch *l, IrLevel level, Str *out) {
   ir_print(k, out);
 }
 
+/* One case a stage; the later ones need src/lower's printer and NVRTC. */
 void launch_emit(Launch *l, SessionEmit stage, Str *out) {
   switch (stage) {
   case EMIT_IR:
@@ -43,6 +45,7 @@ typedef struct Job {
   Str *out;
 } Job;
 
+/* The text is parsed as at the prompt: a lone expression is enough. */
 static void emit_call(Session *s, void *ctx) {
   Job *j = ctx;
   ParseStatus status;

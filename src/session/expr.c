@@ -10,6 +10,8 @@
 
 /* Leaves ----------------------------------------------------------------------------------- */
 
+/* Everything that the name could have been is a candidate: locals of this function, globals of
+ * its file, builtins, dtypes. */
 static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
   VEC(const char *) known = {0};
   Arena *a = s->line;
@@ -45,6 +47,7 @@ static bool special_name(Session *s, const char *name, Value *out) {
   return true;
 }
 
+/* Innermost first: a variable hides a builtin of its name, and a dtype's name is looked at last. */
 static Value eval_name(Session *s, const AstExpr *e) {
   Value *place = host_lookup(s, e->as.name), out;
   if (place)
@@ -57,6 +60,7 @@ static Value eval_name(Session *s, const AstExpr *e) {
   unknown_name(s, e->as.name, e->span);
 }
 
+/* Elements are evaluated from left to right. */
 static Value eval_sequence(Session *s, const AstExpr *e) {
   size_t n = e->as.list.n;
   Value *v = ARENA_ARRAY(session_scratch(s), Value, n);
@@ -74,6 +78,7 @@ static bool least_int(const AstExpr *e) {
          x->as.integer == (uint64_t)INT64_MAX + 1;
 }
 
+/* `not` is lazy logic on one bool; the others are arithmetic. */
 static Value eval_unary(Session *s, const AstExpr *e) {
   if (least_int(e))
     return val_int(INT64_MIN);
@@ -83,6 +88,7 @@ static Value eval_unary(Session *s, const AstExpr *e) {
   return arith_unary(s, e->as.unary.op, x, e->span, e->as.unary.x->span);
 }
 
+/* `and` and `or` look at their right side only where the left does not decide. */
 static Value eval_binary(Session *s, const AstExpr *e) {
   AstOp op = e->as.binary.op;
   if (op == AST_AND || op == AST_OR) {
@@ -98,6 +104,8 @@ static Value eval_binary(Session *s, const AstExpr *e) {
   return arith_binary(s, op, x, y, e->span, where);
 }
 
+/* v gets the operands that were evaluated, for assert's message; those after the first false
+ * comparison are not. */
 Value host_compare_chain(Session *s, const AstExpr *e, Value *v) {
   Value out = val_bool(true);
   size_t n = e->as.compare.n;
@@ -114,6 +122,7 @@ Value host_compare_chain(Session *s, const AstExpr *e, Value *v) {
   return out;
 }
 
+/* A chain of n operators has n + 1 operands, each evaluated at most once. */
 static Value eval_compare(Session *s, const AstExpr *e) {
   Value *v = ARENA_ARRAY(session_scratch(s), Value, e->as.compare.n + 1);
   return host_compare_chain(s, e, v);
@@ -121,6 +130,7 @@ static Value eval_compare(Session *s, const AstExpr *e) {
 
 /* Attributes ------------------------------------------------------------------------------- */
 
+/* A tuple, so that zeros(f32, x.shape) and comparisons with == work. */
 static Value shape_of(Session *s, const Tensor *t) {
   Value v[TENSOR_MAX_RANK];
   for (int a = 0; a < t->rank; a++)
@@ -128,6 +138,7 @@ static Value shape_of(Session *s, const Tensor *t) {
   return val_tuple(s, v, (size_t)t->rank);
 }
 
+/* Says what there is: the mistake is mostly a method of NumPy's that is a function here. */
 static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   static const char *const tensors[] = {"T", "shape", "dtype", "to", "rank", "size"};
   const AstName *name = &e->as.attr.name;
@@ -140,6 +151,7 @@ static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   host_fail_hint(s, E0814, name->span, hint, "%s has no .%s", val_describe(s, base), name->text);
 }
 
+/* False: not an attribute of tensors. rank and size are extras that cost nothing. */
 static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out) {
   const char *name = e->as.attr.name.text;
   Str why = session_str(s);
@@ -158,6 +170,7 @@ static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out
   return true;
 }
 
+/* Tensors, records of check and bench, modules; nothing else has attributes. */
 static Value eval_attribute(Session *s, const AstExpr *e) {
   Value base = host_eval(s, e->as.attr.base), out;
   const AstName *name = &e->as.attr.name;
@@ -177,6 +190,7 @@ static Value eval_attribute(Session *s, const AstExpr *e) {
 
 /* Calls ------------------------------------------------------------------------------------ */
 
+/* Arguments are evaluated from left to right, before anything of the call happens. */
 void host_eval_args(Session *s, const AstExpr *call, Args *a) {
   const AstArgs *args = &call->as.call.args;
   Arena *scratch = session_scratch(s);
@@ -212,6 +226,7 @@ static bool eval_method(Session *s, const AstExpr *e, Value *out) {
   return true;
 }
 
+/* The function is evaluated before its arguments, so an unknown name is reported first. */
 static Value eval_call(Session *s, const AstExpr *e) {
   Value out;
   if (eval_method(s, e, &out))
@@ -222,6 +237,7 @@ static Value eval_call(Session *s, const AstExpr *e) {
   return host_call(s, fn, &a);
 }
 
+/* One case a kind of value that can be called. */
 Value host_call(Session *s, Value fn, Args *a) {
   switch (fn.kind) {
   case VAL_BUILTIN:
@@ -244,6 +260,7 @@ Value host_call(Session *s, Value fn, Args *a) {
 
 /* All -------------------------------------------------------------------------------------- */
 
+/* The kinds that recurse; the C stack is looked at once for each of them. */
 static Value eval_rest(Session *s, const AstExpr *e) {
   switch (e->kind) {
   case EXPR_UNARY:
@@ -274,11 +291,14 @@ static Value eval_rest(Session *s, const AstExpr *e) {
   }
 }
 
+/* Marks a number as written in the program: it adapts to the type it meets, where a computed one
+ * must fit. */
 static Value literal(Value v) {
   v.literal = true;
   return v;
 }
 
+/* Leaves are answered here, without a look at the stack. */
 Value host_eval(Session *s, const AstExpr *e) {
   switch (e->kind) {
   case EXPR_INT:

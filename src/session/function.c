@@ -12,6 +12,7 @@
 
 /* Binding arguments ------------------------------------------------------------------------ */
 
+/* A misspelt name is compared with the parameters'. */
 static _Noreturn void wrong_argument(Args *a, const AstFn *fn, size_t i) {
   VEC(const char *) names = {0};
   for (size_t p = 0; p < fn->params.n; p++)
@@ -61,6 +62,7 @@ static DType scalar_type(const AstType *t) {
 
 /* Running the body ------------------------------------------------------------------------- */
 
+/* `-> f32` types what is returned; `-> (f32, i32)` each part of a tuple. */
 static Value convert_result(Session *s, const AstType *t, Value v, Span span) {
   if (!t)
     return v;
@@ -75,6 +77,9 @@ static Value convert_result(Session *s, const AstType *t, Value v, Span span) {
   return type == DT_NONE ? v : arith_convert(s, v, type, span);
 }
 
+/* A call: a frame of its own on the stack of locals, the globals of the file that defines it, a
+ * scratch arena of its own. Depth is bounded by the guard and by the C stack, whichever ends
+ * first. */
 static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   const AstFn *ast = fn.as.obj->as.fn.ast;
   size_t vars = s->vars.n, frame = s->frame, block = s->block;
@@ -109,6 +114,8 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
 
 static bool straight_expr(const AstExpr *e);
 
+/* Arguments of an inner call; a call without any, such as time(), is no function of the
+ * elements. */
 static bool straight_args(const AstArgs *a) {
   for (size_t i = 0; i < a->n; i++)
     if (!straight_expr(a->v[i].value))
@@ -141,6 +148,7 @@ static bool straight_expr(const AstExpr *e) {
   }
 }
 
+/* Only lets of one name and a return; anything else may branch or have effects. */
 static bool straight(const AstFn *fn) {
   for (size_t i = 0; i < fn->body.n; i++) {
     const AstStmt *st = fn->body.v[i];
@@ -224,6 +232,7 @@ static Value map_elements(Session *s, Value fn, const Value *v, Span span) {
   return each_element(s, fn, v, views, n, shape, span);
 }
 
+/* Typed parameters convert their arguments first, tensors element by element. */
 Value host_call_fn(Session *s, Value fn, Args *a) {
   const AstFn *ast = fn.as.obj->as.fn.ast;
   Span *spans = ARENA_ARRAY(session_scratch(s), Span, ast->params.n);
@@ -243,6 +252,7 @@ Value host_call_fn(Session *s, Value fn, Args *a) {
 
 /* assert ----------------------------------------------------------------------------------- */
 
+/* A tensor is named by its type: its elements would drown the message. */
 static void add_operand(Session *s, const char *which, Value v, Str *out) {
   str_addf(out, "%s is ", which);
   if (v.kind == VAL_TENSOR)
@@ -282,6 +292,7 @@ static void add_names(Session *s, const AstExpr *e, Str *out, int *n) {
   }
 }
 
+/* The worst element of the comparison that allclose or maxdiff has just made. */
 static void add_close(Session *s, Str *out) {
   const TensorDiff *d = &s->close;
   Str at = session_str(s);
@@ -310,6 +321,8 @@ static void explain(Session *s, const AstExpr *e, const Value *operands, Str *ou
   }
 }
 
+/* Operands of a single comparison are kept, so the message can show both sides without
+ * evaluating them again. */
 void host_assert(Session *s, const AstStmt *st) {
   const AstExpr *e = st->as.assertion.cond;
   Value operands[2] = {val_nil(), val_nil()}, v;

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* An absolute path stands as it is; so does one from the current folder, without a "./" in
+ * messages. */
 static const char *join(Session *s, const char *directory, size_t n, const char *file) {
   bool alone = file[0] == '/' || (n == 1 && directory[0] == '.');
   return alone ? arena_strdup(s->line, file)
@@ -28,6 +30,8 @@ static const char *search(Session *s, const char *list, const char *file) {
   return NULL;
 }
 
+/* A quoted path starts at the importing file; a bare name is a module of the library or of
+ * $TILESH_PATH. */
 static const char *find(Session *s, const AstStmt *st) {
   if (st->as.import.path) {
     if (strlen(st->as.import.path) != st->as.import.path_n)
@@ -46,6 +50,7 @@ static const char *find(Session *s, const AstStmt *st) {
   return path;
 }
 
+/* By real path: two spellings of one file are one module. */
 static Module *loaded(Session *s, const char *path) {
   for (Module *m = s->modules; m; m = m->next)
     if (m->key && strcmp(m->key, path) == 0)
@@ -53,6 +58,7 @@ static Module *loaded(Session *s, const char *path) {
   return NULL;
 }
 
+/* The module runs in a scope of its own; if it fails, the import fails with its diagnostics. */
 static Module *load(Session *s, const char *path, const char *key, const AstStmt *st) {
   size_t n = 0;
   const char *why = NULL;
@@ -75,6 +81,7 @@ static Module *load(Session *s, const char *path, const char *key, const AstStmt
   return m;
 }
 
+/* A file that is still running is a circle: its names are not all there yet. */
 void host_import(Session *s, const AstStmt *st, bool top) {
   const char *path = find(s, st);
   char *real = realpath(path, NULL);

@@ -11,11 +11,13 @@
 /* The axes --------------------------------------------------------------------------------------
  */
 
+/* A missing bound is told by *given; 0 stands in for it. */
 static int64_t bound(Session *s, const AstExpr *e, const char *what, bool *given) {
   *given = e != NULL;
   return e ? host_int(s, host_eval(s, e), e->span, what) : 0;
 }
 
+/* `k:+n` is the slice from k of n elements, as in kernels. */
 static TensorIndex read_axis(Session *s, const AstAxis *axis) {
   TensorIndex ix = {TIX_NEW, 0, 0, 1, false, false};
   bool given;
@@ -45,6 +47,7 @@ static void no_tensor_index(Session *s, const AstExpr *e) {
       host_fail(s, E0803, e->span, "an index is missing");
 }
 
+/* The view that x[…] names; rank 0 where every axis has one index. */
 static Tensor *select_part(Session *s, const AstExpr *e, Value base) {
   size_t n = e->as.index.n;
   TensorIndex *ix = ARENA_ARRAY(session_scratch(s), TensorIndex, n);
@@ -63,6 +66,7 @@ static size_t sequence_length(Value v) {
   return v.kind == VAL_STRING ? v.as.obj->as.string.n : v.as.obj->as.list.n;
 }
 
+/* Negative indices count from the end, as for tensors. */
 static int64_t sequence_at(Session *s, const AstExpr *e, Value base) {
   const AstAxis *axis = &e->as.index.axes[0];
   int64_t n = (int64_t)sequence_length(base);
@@ -74,6 +78,7 @@ static int64_t sequence_at(Session *s, const AstExpr *e, Value base) {
   return at;
 }
 
+/* A new list, tuple or string: slices of these are not views. */
 static Value sequence_slice(Session *s, const AstExpr *e, Value base) {
   TensorIndex ix = read_axis(s, &e->as.index.axes[0]);
   int64_t n = (int64_t)sequence_length(base);
@@ -90,6 +95,7 @@ static Value sequence_slice(Session *s, const AstExpr *e, Value base) {
   return base.kind == VAL_LIST ? val_list(s, v, count) : val_tuple(s, v, count);
 }
 
+/* Strings count bytes, as len does. */
 static void check_sequence(Session *s, const AstExpr *e, Value base) {
   bool ok = val_is_sequence(base) || base.kind == VAL_STRING;
   if (!ok)
@@ -111,10 +117,12 @@ static Value part_value(Session *s, Tensor *view, Span span) {
   return val_scalar(tensor_get(view, NULL), false);
 }
 
+/* Of what host_element can take apart. */
 size_t host_length(Value v) {
   return v.kind == VAL_TENSOR ? (size_t)v.as.tensor->extent[0] : v.as.obj->as.list.n;
 }
 
+/* A row of a tensor is a view, an element of a vector a number. */
 Value host_element(Session *s, Value v, size_t i, Span span) {
   if (v.kind != VAL_TENSOR)
     return val_keep(s, v.as.obj->as.list.v[i]);
@@ -124,6 +132,7 @@ Value host_element(Session *s, Value v, size_t i, Span span) {
   return part_value(s, host_new_tensor(s, view, &why, span).as.tensor, span);
 }
 
+/* The value of x[…]. */
 Value index_get(Session *s, const AstExpr *e, Value base) {
   if (base.kind == VAL_TENSOR)
     return part_value(s, select_part(s, e, base), e->span);
@@ -139,6 +148,7 @@ Value index_get(Session *s, const AstExpr *e, Value base) {
 /* Writing ----------------------------------------------------------------------------------------
  */
 
+/* Evaluates the indices once; x[f()] += 1 calls f a single time. */
 Place index_place(Session *s, const AstExpr *e, Value base) {
   Place p = {base, NULL, 0};
   if (base.kind == VAL_TENSOR) {
@@ -154,12 +164,15 @@ Place index_place(Session *s, const AstExpr *e, Value base) {
   return p;
 }
 
+/* What is there now, for an augmented assignment. */
 Value index_load(Session *s, const Place *p) {
   if (p->base.kind == VAL_LIST)
     return val_keep(s, p->base.as.obj->as.list.v[p->at]);
   return part_value(s, p->view, (Span){NULL, 0, 0});
 }
 
+/* A scalar fills; a tensor is stretched to the place's shape and copied, converting. Overlap of
+ * source and place is safe (tensor_copy). */
 static void store_tensor(Session *s, Tensor *view, Value v, Span span) {
   host_tensor(s, val_borrow(view), span, "what is stored into");
   if (val_is_scalar(v)) {
@@ -176,6 +189,7 @@ static void store_tensor(Session *s, Tensor *view, Value v, Span span) {
     host_fail(s, E0807, span, "%s", str_text(&why));
 }
 
+/* The list may have been stored elsewhere meanwhile, but never shrinks. */
 void index_store(Session *s, const Place *p, Value v, Span span) {
   if (p->view) {
     store_tensor(s, p->view, v, span);
@@ -190,6 +204,7 @@ void index_store(Session *s, const Place *p, Value v, Span span) {
   val_release(old);
 }
 
+/* `x[…] = v`. */
 void index_set(Session *s, const AstExpr *e, Value base, Value value, Span value_span) {
   Place p = index_place(s, e, base);
   index_store(s, &p, value, value_span);

@@ -6,6 +6,7 @@
 
 #include "kernel.h"
 
+/* One line: kind or type, place of a tensor, value of a scalar. */
 static void describe(Session *s, Value v, Str *out) {
   str_add(out, val_describe(s, v));
   if (v.kind == VAL_TENSOR) {
@@ -35,6 +36,7 @@ typedef struct Job {
   Str *out;
 } Job;
 
+/* The expression is evaluated: types of host values are only known then. */
 static void type_of(Session *s, void *ctx) {
   Job *j = ctx;
   ParseStatus status;
@@ -46,6 +48,7 @@ static void type_of(Session *s, void *ctx) {
   describe(s, host_eval(s, f->body.v[0]->as.expr), j->out);
 }
 
+/* Errors are in session_diags, as after a run. */
 Status session_type_of(Session *s, const char *text, size_t n, Str *out) {
   session_begin(s);
   Job j = {text, n, out};
@@ -61,6 +64,7 @@ static void add_definition(Span header, const char *doc, Str *out) {
   str_addf(out, "\n%s%s", doc ? doc : "", doc ? "\n" : "");
 }
 
+/* Definitions of the program come before builtins, as in a lookup. */
 bool session_help(Session *s, const char *name, Str *out) {
   const Value *v = host_global(s->main, names_get(s->names, name, strlen(name)));
   if (v && v->kind == VAL_FN) {

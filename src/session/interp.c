@@ -12,6 +12,7 @@
 
 /* Variables -------------------------------------------------------------------------------- */
 
+/* Not an arena: the stack of locals shrinks and grows for as long as the session lives. */
 void host_bind(Session *s, const char *name, Value v) {
   if (s->vars.n == s->vars.cap) {
     size_t cap = s->vars.cap ? s->vars.cap * 2 : 64;
@@ -25,16 +26,19 @@ void host_bind(Session *s, const char *name, Value v) {
   s->vars.v[s->vars.n++] = (Var){name, val_retain(v)};
 }
 
+/* From the top down, so that the stack is right at every step. */
 void host_drop_vars(Session *s, size_t mark) {
   while (s->vars.n > mark)
     val_release(s->vars.v[--s->vars.n].value);
 }
 
+/* Values that nothing else holds are freed here. */
 void host_drop_temps(Session *s, size_t mark) {
   while (s->temps.n > mark)
     val_release(s->temps.v[--s->temps.n]);
 }
 
+/* The new value is retained before the old one goes: they may be the same object. */
 static void set(Value *place, Value v) {
   Value old = *place;
   v.literal = false;
@@ -42,10 +46,13 @@ static void set(Value *place, Value v) {
   val_release(old);
 }
 
+/* NULL where the module has no such name. */
 Value *host_global(Module *m, const char *name) {
   return map_get(m->globals, name);
 }
 
+/* A name keeps its place in the map: values are replaced there, and pointers to the place stay
+ * good. */
 void host_define(Session *s, Module *m, const char *name, Value v) {
   Value *place = host_global(m, name);
   if (!place) {
@@ -63,6 +70,7 @@ void host_define_here(Session *s, const char *name, Value v, bool top) {
     host_bind(s, name, v);
 }
 
+/* Locals of the running function only: functions do not see those of their callers. */
 Value *host_lookup(Session *s, const char *name) {
   for (size_t i = s->vars.n; i-- > s->frame;)
     if (s->vars.v[i].name == name)
@@ -93,6 +101,7 @@ static void end_statement(Session *s, size_t temps) {
 
 /* Binding and assignment ------------------------------------------------------------------- */
 
+/* A tensor unpacks along its first axis. */
 void host_unpack(Session *s, Value v, size_t n, Span span, Value *out) {
   size_t have = 0;
   if (val_is_sequence(v))
@@ -122,6 +131,8 @@ static Value typed_value(Session *s, const AstType *t, Value v, Span span) {
   host_fail(s, E0801, t->span, "%s is not a type", t->base.text);
 }
 
+/* All values are computed and converted before any name is bound: `let a, b = b, a` means what
+ * it says. */
 static void do_let(Session *s, const AstStmt *st, bool top, size_t block) {
   const AstDecls *names = &st->as.let.names;
   Value v = host_eval(s, st->as.let.value);
@@ -137,6 +148,7 @@ static void do_let(Session *s, const AstStmt *st, bool top, size_t block) {
     let_name(s, &names->v[i], parts[i], top, block);
 }
 
+/* An assignment never makes a variable, so that a misspelt name is found. */
 static _Noreturn void no_such_variable(Session *s, const AstExpr *target) {
   const char *hint = arena_printf(s->line, "`let %s = …` makes a new variable", target->as.name);
   host_fail_hint(s, E0800, target->span, hint, "there is no variable %s to assign to",
@@ -154,6 +166,7 @@ static void assign_name(Session *s, const AstExpr *target, Value v, Span span) {
   set(place, v);
 }
 
+/* NAME or INDEX, nothing else is a target (parser.h). */
 static void assign_one(Session *s, const AstExpr *target, Value v, Span span) {
   if (target->kind == EXPR_NAME)
     assign_name(s, target, v, span);
@@ -177,6 +190,7 @@ static void assign_augmented(Session *s, const AstStmt *st) {
   index_store(s, &place, arith_binary(s, st->as.assign.op, old, v, st->span, where), st->span);
 }
 
+/* Several targets take their values after all of them were computed. */
 static void do_assign(Session *s, const AstStmt *st) {
   if (st->as.assign.op != AST_NO_OP) {
     assign_augmented(s, st);
@@ -197,6 +211,7 @@ static void do_assign(Session *s, const AstStmt *st) {
 
 /* Blocks and control ----------------------------------------------------------------------- */
 
+/* Names of a block go at its end, however control leaves it. */
 Flow host_block(Session *s, const AstBlock *b, Value *result) {
   size_t mark = s->vars.n, outer = s->block;
   Flow flow = FLOW_NEXT;
@@ -208,6 +223,7 @@ Flow host_block(Session *s, const AstBlock *b, Value *result) {
   return flow;
 }
 
+/* One bool, nothing else (language.md): numbers and tensors get a hint. */
 bool host_condition(Session *s, const AstExpr *e) {
   size_t temps = s->temps.n;
   Value v = host_eval(s, e);
@@ -227,6 +243,7 @@ static bool statement_condition(Session *s, const AstExpr *e) {
   return yes;
 }
 
+/* The first arm whose condition holds, else the last block. */
 static Flow do_if(Session *s, const AstStmt *st, Value *result) {
   for (size_t i = 0; i < st->as.branch.n; i++)
     if (statement_condition(s, st->as.branch.arms[i].cond))
@@ -234,6 +251,7 @@ static Flow do_if(Session *s, const AstStmt *st, Value *result) {
   return st->as.branch.has_other ? host_block(s, &st->as.branch.other, result) : FLOW_NEXT;
 }
 
+/* Ctrl-C is looked at once an iteration, also where the body is empty. */
 static Flow do_while(Session *s, const AstStmt *st, Value *result) {
   while (statement_condition(s, st->as.loop_while.cond)) {
     session_poll(s);
@@ -269,6 +287,8 @@ typedef struct Range {
   int64_t lo, hi, step;
 } Range;
 
+/* A range is not a value: bounds are evaluated once and counted, so a long loop costs no list. A
+ * variable named range hides it. */
 static bool range_of(Session *s, const AstExpr *e, Range *r) {
   static const char *const names[] = {"range", "unroll", "pipelined", "parallel", "vectorized"};
   if (e->kind != EXPR_CALL || e->as.call.fn->kind != EXPR_NAME)
@@ -294,6 +314,7 @@ static bool range_of(Session *s, const AstExpr *e, Range *r) {
   return true;
 }
 
+/* Ends also where the next index would pass the greatest int. */
 static Flow for_range(Session *s, const AstStmt *st, const Range *r, Value *result) {
   int64_t i = r->lo;
   while (r->step > 0 ? i < r->hi : i > r->hi) {
@@ -308,6 +329,7 @@ static Flow for_range(Session *s, const AstStmt *st, const Range *r, Value *resu
   return FLOW_NEXT;
 }
 
+/* The sequence is held for the whole loop; a list that grows meanwhile is walked to its new end. */
 static Flow do_for(Session *s, const AstStmt *st, Value *result) {
   Range r;
   size_t temps = s->temps.n;
@@ -333,6 +355,7 @@ static Flow do_for(Session *s, const AstStmt *st, Value *result) {
 
 /* Other statements ------------------------------------------------------------------------- */
 
+/* At the prompt a value is shown and named `_`; nil is silent. */
 static void do_expression(Session *s, const AstStmt *st, bool top) {
   const AstExpr *e = st->as.expr;
   if (e->kind == EXPR_BENCH || e->kind == EXPR_CHECK) {
@@ -356,6 +379,7 @@ static void do_expression(Session *s, const AstStmt *st, bool top) {
   session_print(s, &out);
 }
 
+/* Kernels that inlined an older function of the name are specialised anew (generation). */
 static void define_function(Session *s, const AstStmt *st, bool top) {
   Value v = val_object(s, st->kind == STMT_FN ? VAL_FN : VAL_KERNEL);
   const char *name;
@@ -374,18 +398,21 @@ static void define_function(Session *s, const AstStmt *st, bool top) {
   host_define_here(s, name, v, top);
 }
 
+/* Run later, when all of the file is defined; nothing under plain `tilesh FILE`. */
 static void collect_test(Session *s, const AstStmt *st) {
   PendingTest t = {st, s->module};
   if (s->options.mode == MODE_TEST && !s->importing)
     VEC_PUSH(s->arena, &s->tests, t);
 }
 
+/* The value outlives the temporaries of this statement. */
 static Flow do_return(Session *s, const AstStmt *st, Value *result) {
   *result = st->as.result ? host_eval(s, st->as.result) : val_nil();
   val_retain(*result); /* the caller of the function puts it among its own temporaries */
   return FLOW_RETURN;
 }
 
+/* The parser lets them stand here so that this message can name them. */
 static void only_in_kernels(Session *s, const AstStmt *st) {
   host_fail(s, E0812, st->span, "`%s` is a statement of kernels", ast_stmt_name(st->kind));
 }
@@ -424,6 +451,7 @@ static void do_simple(Session *s, const AstStmt *st, bool top) {
   }
 }
 
+/* One statement. Statements that hold blocks end their own temporaries; the others do it here. */
 Flow host_stmt(Session *s, const AstStmt *st, bool top, Value *result) {
   size_t temps = s->temps.n;
   Flow flow = FLOW_NEXT;

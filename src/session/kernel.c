@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Made on first use. */
 KernelCache *kernel_cache(Session *s) {
   if (!s->kernels) {
     s->kernels = ARENA_NEW(s->arena, KernelCache);
@@ -19,6 +20,7 @@ KernelCache *kernel_cache(Session *s) {
   return s->kernels;
 }
 
+/* Programs of the device go before the device does. */
 void kernels_free(Session *s) {
   for (Spec *p = s->kernels ? s->kernels->all : NULL, *next; p; p = next) {
     next = p->next;
@@ -32,6 +34,7 @@ void kernels_free(Session *s) {
 /* What a kernel sees of the host ------------------------------------------------------------------
  */
 
+/* `module.name` inside a kernel: only names that an import bound. */
 static Module *module_named(Module *m, const char *name) {
   Value *v = host_global(m, name);
   return v && v->kind == VAL_MODULE ? v->as.obj->as.module : NULL;
@@ -39,6 +42,7 @@ static Module *module_named(Module *m, const char *name) {
 
 static const SemaScope *scope_of(Module *m);
 
+/* Looked up each time a body is checked: functions may be defined after the kernel. */
 SemaFn kernel_fn(Module *from, const char *module, const char *name) {
   Module *m = module ? module_named(from, module) : from;
   Value *v = m ? host_global(m, name) : NULL;
@@ -47,10 +51,12 @@ SemaFn kernel_fn(Module *from, const char *module, const char *name) {
   return (SemaFn){v->as.obj->as.fn.ast, scope_of(v->as.obj->as.fn.module)};
 }
 
+/* SemaScope.find over a module's globals. */
 static SemaFn find_fn(void *ctx, const char *module, const char *name) {
   return kernel_fn(ctx, module, name);
 }
 
+/* The i-th function of a module, in order of definition. */
 const char *kernel_visible_name(const Module *m, size_t i) {
   for (size_t k = 0; k < map_count(m->globals); k++) {
     const Value *v = map_value(m->globals, k);
@@ -60,10 +66,12 @@ const char *kernel_visible_name(const Module *m, size_t i) {
   return NULL;
 }
 
+/* SemaScope.name. */
 static const char *visible_name(void *ctx, size_t i) {
   return kernel_visible_name(ctx, i);
 }
 
+/* Filled anew each time: a module never moves. */
 static const SemaScope *scope_of(Module *m) {
   m->scope = (SemaScope){m, find_fn, visible_name, NULL};
   return &m->scope;
@@ -71,10 +79,13 @@ static const SemaScope *scope_of(Module *m) {
 
 /* Information about a definition ----------------------------------------------------------- */
 
+/* The diagnostics are in the sink; exit status 3. */
 static _Noreturn void compile_failed(Session *s) {
   host_fail_with(s, ST_COMPILE);
 }
 
+/* By the definition's address: two kernels of one name are two definitions. The signature is
+ * read once. */
 static KernelInfo *info_of(Session *s, Value kernel) {
   KernelCache *c = kernel_cache(s);
   const Object *o = kernel.as.obj;
@@ -96,6 +107,7 @@ static KernelInfo *info_of(Session *s, Value kernel) {
 
 /* Settings: k[BM = 64] --------------------------------------------------------------------- */
 
+/* Strings are copied: the value may be dropped before the specialisation is. */
 static SemaValue sema_value_of(Session *s, Value v, Span span) {
   SemaValue out = {.kind = SV_UNSET};
   switch (v.kind) {
@@ -136,6 +148,7 @@ static void apply_settings(Session *s, const KernelInfo *info, const Object *ker
   }
 }
 
+/* k[BM = 64] is a new kernel value; the old one keeps its settings. Wrong names fail here. */
 Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
   if (kernel.kind != VAL_KERNEL)
     host_fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
@@ -168,6 +181,7 @@ Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
 
 /* Specialisations -------------------------------------------------------------------------- */
 
+/* A text that differs whenever the values do. */
 static void add_value(const SemaValue *v, Str *key) {
   switch (v->kind) {
   case SV_INT:
@@ -190,6 +204,8 @@ static void add_value(const SemaValue *v, Str *key) {
   }
 }
 
+/* All compile-time parameters, then static extents; dtypes that arguments bound are among the
+ * parameters. */
 static void make_key(Session *s, const KernelInfo *info, const SemaSpec *spec, Str *key) {
   Arena *a = session_scratch(s);
   for (size_t i = 0; i < info->sema->nstatics; i++) {
@@ -202,6 +218,7 @@ static void make_key(Session *s, const KernelInfo *info, const SemaSpec *spec, S
     str_addf(key, "%" PRId64 ",", spec->extents[i]);
 }
 
+/* An arena of its own: IR, bytecode and CUDA text of one specialisation go together. */
 static Spec *new_spec(Session *s) {
   Spec *p = ARENA_NEW(s->arena, Spec);
   p->arena = arena_new(s->guard, "specialisation");
@@ -222,6 +239,7 @@ static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   return p;
 }
 
+/* From the cache where the same values, dtypes and static extents were asked for before. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
   KernelInfo *info = info_of(s, kernel);
   if (!info->sema) {
@@ -254,6 +272,7 @@ SemaKernel *kernel_sema(Session *s, Value kernel) {
 
 /* read_ir ---------------------------------------------------------------------------------- */
 
+/* A file with several kernels needs a name. */
 static IrKernel *pick(Args *a, const IrKernels *all) {
   Session *s = a->s;
   if (a->npos == 1 && all->n == 1)
@@ -267,6 +286,7 @@ static IrKernel *pick(Args *a, const IrKernels *all) {
   host_fail(s, E0804, a->spans[1], "the file holds no kernel of that name");
 }
 
+/* Verified here, so that a call can rely on what ir.h promises. */
 Value builtin_read_ir(Args *a) {
   Session *s = a->s;
   args_names(a, NULL, 0);

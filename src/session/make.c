@@ -19,12 +19,14 @@ static Tensor *new_tensor(Args *a, size_t from, TensorFill fill, Value *out) {
   return out->as.tensor;
 }
 
+/* Memory comes zeroed from the system: large tensors cost pages only when touched. */
 Value builtin_zeros(Args *a) {
   Value out;
   new_tensor(a, 1, TENSOR_ZERO, &out);
   return out;
 }
 
+/* The name promises nothing about the elements; this gives the same ones every time. */
 Value builtin_empty(Args *a) {
   Value out;
   new_tensor(a, 1, TENSOR_ZERO, &out); /* "anything" is zero: the same on every run */
@@ -38,6 +40,7 @@ Value builtin_ones(Args *a) {
   return out;
 }
 
+/* The value must fit as an argument of a kernel must: no silent truncation. */
 Value builtin_full(Args *a) {
   Value out;
   args_count(a, 3, 2 + TENSOR_MAX_RANK);
@@ -46,6 +49,7 @@ Value builtin_full(Args *a) {
   return out;
 }
 
+/* randint is what makes integers. */
 static void only_floats(Args *a) {
   if (a->npos > 0 && !dtype_is_float(args_dtype(a, 0)))
     host_fail_hint(a->s, E0801, a->spans[0], "randint(i32, low, high, ...) makes integers",
@@ -98,6 +102,7 @@ Value builtin_randint(Args *a) {
   return out;
 }
 
+/* Rectangular with a second extent. */
 Value builtin_eye(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 2, 3);
@@ -106,6 +111,7 @@ Value builtin_eye(Args *a) {
   return host_new_tensor(a->s, tensor_eye(args_dtype(a, 0), n, m, &why), &why, a->span);
 }
 
+/* Bounds may be ints or floats; what the dtype takes is looked at by the caller. */
 static Scalar number(Args *a, size_t i) {
   if (!val_is_number(a->v[i]))
     host_fail(a->s, E0801, a->spans[i], "arange takes numbers, not %s",
@@ -150,6 +156,7 @@ static int nested_shape(Args *a, Value v, int64_t *extent) {
   return rank;
 }
 
+/* Every list on an axis must be as long as the first one; numbers may be ints in a float tensor. */
 static void fill_nested(Args *a, Tensor *t, Value v, int axis, int64_t *index) {
   if (axis == t->rank) {
     if (val_is_sequence(v))
@@ -202,6 +209,7 @@ static Tensor *operand(Args *a, size_t i) {
   return out.as.tensor;
 }
 
+/* NaN is close to nothing; infinities are close to themselves. */
 Value builtin_allclose(Args *a) {
   static const char *const names[] = {"rtol", "atol"};
   args_names(a, names, 2);
@@ -220,6 +228,7 @@ Value builtin_allclose(Args *a) {
   return val_bool(close);
 }
 
+/* A number, so that it can stand in a comparison. */
 Value builtin_maxdiff(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 2, 2);

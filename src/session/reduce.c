@@ -24,6 +24,7 @@ typedef struct Reduction {
   bool keepdims;
 } Reduction;
 
+/* Negative axes count from the last. */
 static int read_axis(Args *a, const Tensor *t, int64_t axis) {
   int64_t at = axis < 0 ? axis + t->rank : axis;
   if (at < 0 || at >= t->rank)
@@ -32,6 +33,8 @@ static int read_axis(Args *a, const Tensor *t, int64_t axis) {
   return (int)at;
 }
 
+/* x, then axis = and keepdims =, by name only: a second positional argument of max is an
+ * operand. */
 static Reduction read_args(Args *a) {
   Reduction r = {.a = a, .axis = -1};
   int64_t axis = 0;
@@ -62,6 +65,7 @@ static void load(DType t, const char *p, ptrdiff_t step, size_t n, void *out) {
     dtype_unpack(t, p, out, n);
 }
 
+/* The identity, in compute form: what an empty axis gives. */
 static void start(OpCode op, DType t, void *acc) {
   char stored[8];
   scalar_store(op_identity(op, t), stored);
@@ -140,6 +144,7 @@ typedef struct Rows {
   const Tensor *t; /* axis last */
 } Rows;
 
+/* No axis is one row of all elements in row-major order (copied where strides cannot say it). */
 static Rows rows_of(const Reduction *r) {
   Session *s = r->a->s;
   Rows rows = {.count = 1};
@@ -159,6 +164,7 @@ static Rows rows_of(const Reduction *r) {
   return rows;
 }
 
+/* First byte of the i-th row. */
 static const char *row_at(const Rows *rows, int64_t i) {
   int64_t at = 0;
   for (int a = rows->t->rank - 1; a-- > 0;) {
@@ -175,6 +181,7 @@ static Value number_if_scalar(Value v) {
   return val_scalar(tensor_get(v.as.tensor, NULL), false);
 }
 
+/* any and all of numbers is the usual mistake. */
 static void check_takes(Args *a, OpCode op, DType t) {
   if (op_takes(op, t))
     return;
@@ -182,6 +189,7 @@ static void check_takes(Args *a, OpCode op, DType t) {
                  "%s does not take elements of type %s", a->name, dtype_name(t));
 }
 
+/* One result a row; Ctrl-C is looked at between rows. */
 static Value reduce(Args *a, OpCode op) {
   Session *s = a->s;
   Reduction r = read_args(a);
@@ -216,6 +224,7 @@ Value builtin_all(Args *a) {
   return reduce(a, OP_ALL);
 }
 
+/* Two positional arguments are the elementwise operation (language.md). */
 static Value max_or_min(Args *a, OpCode reduction, OpCode elementwise) {
   if (a->npos < 2)
     return reduce(a, reduction);
@@ -249,6 +258,8 @@ Value builtin_mean(Args *a) {
 /* Index of the best -------------------------------------------------------------------------------
  */
 
+/* NaN first, else the first of equal elements: op_better only says yes to what is strictly
+ * better. */
 static int32_t best_of(OpCode op, DType t, const char *p, ptrdiff_t step, int64_t n) {
   _Alignas(64) char x[GROUP * 8];
   char best[8];
@@ -343,6 +354,7 @@ Value builtin_cumsum(Args *a) {
   return out;
 }
 
+/* NaN after everything, whatever its sign; -0 and 0 are equal. */
 static int order_f64(const void *x, const void *y) {
   double a, b;
   memcpy(&a, x, sizeof a);
@@ -371,6 +383,8 @@ static DType widest(DType t) {
   return dtype_is_float(t) ? DT_F64 : dtype_is_signed(t) ? DT_I64 : DT_U64;
 }
 
+/* Rows are gathered, sorted as the widest type of their class and put back: exact for every
+ * type. */
 Value builtin_sort(Args *a) {
   args_names(a, axis_names, 1);
   args_count(a, 1, 1);

@@ -23,6 +23,8 @@ struct Unit {
 
 /* Failure ---------------------------------------------------------------------------------- */
 
+/* The text is made before the diagnostic is added: arguments may lie in memory that adding it
+ * moves. */
 void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -32,6 +34,7 @@ void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
   guard_raise(s->guard, ST_FAIL);
 }
 
+/* A hint is legal text of the language wherever it can be; NULL adds none. */
 void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -43,10 +46,12 @@ void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint, cons
   guard_raise(s->guard, ST_FAIL);
 }
 
+/* The reason is in the sink already, or is the status itself (an interrupt). */
 void host_fail_with(Session *s, Status why) {
   guard_raise(s->guard, why);
 }
 
+/* ir_bind and the like know parameters but no places: the call is the place. */
 void session_fail_at(Session *s, Span span) {
   for (size_t i = 0; i < s->diags.n; i++)
     if (!s->diags.v[i]->span.file)
@@ -54,6 +59,7 @@ void session_fail_at(Session *s, Span span) {
   guard_raise(s->guard, ST_FAIL);
 }
 
+/* A fault inside a kernel is shown where it is, with the call underlined as well. */
 void session_fail_call(Session *s, Status why, Span span, const char *name) {
   if (s->diags.n > 0) {
     Diag *d = s->diags.v[s->diags.n - 1];
@@ -65,6 +71,7 @@ void session_fail_call(Session *s, Status why, Span span, const char *name) {
   guard_raise(s->guard, why);
 }
 
+/* Data is looked for from the current folder, as a shell user expects, then beside the program. */
 const char *session_path(Session *s, const char *path) {
   const char *from = s->module->directory;
   if (path[0] == '/' || access(path, F_OK) == 0 || strcmp(from, ".") == 0)
@@ -72,11 +79,15 @@ const char *session_path(Session *s, const char *path) {
   return arena_printf(s->line, "%s/%s", from, path);
 }
 
+/* A read of a volatile flag each statement would be cheap too; counting keeps it out of the
+ * profile. */
 void session_poll(Session *s) {
   if (++s->ticks % POLL_EVERY == 0 && s->options.interrupt && *s->options.interrupt)
     guard_raise(s->guard, ST_INTERRUPTED);
 }
 
+/* Bounded by bytes, not by depth: frames differ in size between builds, most of all under
+ * sanitizers. */
 void session_stack(Session *s, Span span) {
   char *here = __builtin_frame_address(0);
   size_t used = (size_t)(here < s->stack_base ? s->stack_base - here : here - s->stack_base);
@@ -92,6 +103,7 @@ typedef struct Protected {
   void *ctx;
 } Protected;
 
+/* All arenas that the run allocates from leave to the same boundary when memory is short. */
 static void set_guard(Session *s, Guard *guard) {
   s->guard = guard;
   arena_set_guard(s->arena, guard);
@@ -102,12 +114,15 @@ static void set_guard(Session *s, Guard *guard) {
     arena_set_guard(s->current->arena, guard);
 }
 
+/* guard_run takes one pointer; this unpacks it. */
 static void trampoline(Guard *guard, void *ctx) {
   Protected *p = ctx;
   set_guard(p->s, guard);
   p->fn(p->s, p->ctx);
 }
 
+/* Everything that is a stack is cut back to where it was: locals, temporaries, the running
+ * function and module. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx) {
   Guard *outer = s->guard;
   size_t vars = s->vars.n, temps = s->temps.n, frame = s->frame, depth = s->depth;
@@ -133,6 +148,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
 
 /* Life ------------------------------------------------------------------------------------- */
 
+/* Three quarters of what the system allows: the rest is for what the deepest call still calls. */
 static size_t stack_room(void) {
   struct rlimit limit;
   size_t room = (size_t)8 << 20;
@@ -141,6 +157,7 @@ static size_t stack_room(void) {
   return room - room / 4;
 }
 
+/* Modules are never freed before the session: values may refer to them. */
 Module *session_module(Session *s, const char *name, const char *path, const char *key) {
   Module *m = ARENA_NEW(s->arena, Module);
   const char *slash = path ? strrchr(path, '/') : NULL;
@@ -153,6 +170,7 @@ Module *session_module(Session *s, const char *name, const char *path, const cha
   return m;
 }
 
+/* Nothing of threads, CUDA or Lua is touched here: start-up is budgeted (6 ms, 10 MB). */
 Session *session_new(const SessionOptions *options) {
   Session *s = calloc(1, sizeof *s);
   if (!s)
@@ -171,6 +189,7 @@ Session *session_new(const SessionOptions *options) {
   return s;
 }
 
+/* Values first, while the session that counts them is whole. */
 static void release_globals(Session *s) {
   for (Module *m = s->modules; m; m = m->next)
     for (size_t i = 0; i < map_count(m->globals); i++) {
@@ -198,6 +217,7 @@ static void break_cycles(Session *s) {
   }
 }
 
+/* In the order of who needs whom: values, specialisations, the device, texts, arenas. */
 void session_free(Session *s) {
   if (!s)
     return;
@@ -222,12 +242,14 @@ void session_free(Session *s) {
   free(s);
 }
 
+/* Threads start with the first piece of work that is large enough, not before. */
 Pool *session_pool(Session *s) {
   if (!s->pool)
     s->pool = pool_new(s->options.threads);
   return s->pool;
 }
 
+/* Made when a depth is first reached, then kept: calls are frequent, arenas are not free. */
 Arena *session_scratch(Session *s) {
   if (s->depth >= MAX_DEPTH)
     guard_raise(s->guard, ST_FAIL); /* host_call_fn refused long before */
@@ -238,14 +260,17 @@ Arena *session_scratch(Session *s) {
   return s->scratches[s->depth];
 }
 
+/* For messages and output of the running statement. */
 Str session_str(Session *s) {
   return str_new(session_scratch(s));
 }
 
+/* Cleared by session_begin. */
 DiagSink *session_diags(Session *s) {
   return &s->diags;
 }
 
+/* An interrupt gives what shells give for SIGINT. */
 int session_exit_status(Status status) {
   static const int codes[] = {
       [ST_OK] = 0,     [ST_FAIL] = 1,          [ST_USAGE] = 2, [ST_COMPILE] = 3,
@@ -253,12 +278,14 @@ int session_exit_status(Status status) {
   return codes[status];
 }
 
+/* After the first failure nothing more is written: half a result must not look whole. */
 bool session_write(Session *s, const char *text, size_t n) {
   if (!s->write_failed && !io_write(s->options.out, text, n))
     s->write_failed = true;
   return !s->write_failed;
 }
 
+/* The failure is reported once; the exit status is 2. */
 void session_print(Session *s, const Str *text) {
   if (session_write(s, str_text(text), text->n))
     return;
@@ -268,6 +295,7 @@ void session_print(Session *s, const Str *text) {
 
 /* Running ---------------------------------------------------------------------------------- */
 
+/* Texts that nothing refers to any more; diagnostics that pointed into them were cleared. */
 static void free_units(Session *s) {
   Unit **at = &s->units;
   while (*at) {
@@ -282,6 +310,7 @@ static void free_units(Session *s) {
   }
 }
 
+/* Diagnostics of a run live until the next one begins, so that the caller can show them. */
 void session_begin(Session *s) {
   if (s->guard)
     return; /* inside another run: its diagnostics and texts stay */
@@ -315,11 +344,13 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
   return f;
 }
 
+/* For imported files, whose functions may be called at any time. */
 void session_keep(Session *s) {
   if (s->current)
     s->current->keep = true;
 }
 
+/* Kernels are checked first: a file that does not compile runs nothing (declare.c). */
 void session_run_block(Session *s, const AstFile *f, Module *m) {
   Value result = val_nil();
   Module *outer = s->module;
@@ -337,6 +368,7 @@ typedef struct Text {
   ParseStatus status;
 } Text;
 
+/* Parse, then run; the end of a text waits for the device, so that its faults are reported here. */
 static void run_text(Session *s, void *ctx) {
   Text *t = ctx;
   AstFile *f = session_parse(s, t->name, t->text, t->n, t->prompt, &t->status);
@@ -355,6 +387,7 @@ static void run_text(Session *s, void *ctx) {
   device_finish(s);
 }
 
+/* What an unwinding without words needs said. */
 static Status finish(Session *s, Status status) {
   if (s->emitted && s->diags.errors == 0)
     return ST_OK; /* --emit printed its stage, and left */
@@ -363,12 +396,14 @@ static Status finish(Session *s, Status status) {
   return status;
 }
 
+/* A text has no folder of its own: its imports start at the current one. */
 Status session_run_text(Session *s, const char *name, const char *text, size_t n) {
   session_begin(s);
   Text t = {name, text, n, false, PARSE_OK};
   return finish(s, session_protect(s, run_text, &t));
 }
 
+/* The file counts as loading while it runs, so that an import of it is found to be a circle. */
 Status session_run_file(Session *s, const char *path) {
   session_begin(s);
   size_t n = 0;
@@ -389,6 +424,7 @@ Status session_run_file(Session *s, const char *path) {
   return status;
 }
 
+/* Blanks and newlines after it do not count. */
 static bool ends_in_semicolon(const char *text, size_t n) {
   while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\n' || text[n - 1] == '\t'))
     n--;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* A view where the strides allow it; the error shows both counts. */
 Value builtin_reshape(Args *a) {
   int64_t extent[TENSOR_MAX_RANK];
   args_names(a, NULL, 0);
@@ -21,6 +22,7 @@ Value builtin_reshape(Args *a) {
   return val_tensor(a->s, out);
 }
 
+/* Without axes it swaps the last two, as .T does. */
 Value builtin_transpose(Args *a) {
   int64_t named[TENSOR_MAX_RANK];
   int axes[TENSOR_MAX_RANK];
@@ -37,6 +39,7 @@ Value builtin_transpose(Args *a) {
   return val_tensor(a->s, out);
 }
 
+/* The argument itself, not a copy, where nothing is to be done. */
 Value builtin_contiguous(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -47,11 +50,13 @@ Value builtin_contiguous(Args *a) {
 /* cat ---------------------------------------------------------------------------------------------
  */
 
+/* Elements are numbered from 0 in messages, as the list is. */
 static Tensor *part(Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "element %zu of the list", i);
   return host_tensor(a->s, a->v[0].as.obj->as.list.v[i], a->spans[0], what);
 }
 
+/* Counted from the end where negative. */
 static int cat_axis(Args *a, const Tensor *first) {
   int64_t axis = 0;
   args_int_named(a, "axis", &axis);
@@ -82,6 +87,7 @@ static int64_t joined(Args *a, const Tensor *first, int axis, size_t n) {
   return total;
 }
 
+/* Dtypes must agree: joining is no arithmetic, so nothing is converted unasked. */
 Value builtin_cat(Args *a) {
   static const char *const names[] = {"axis"};
   args_names(a, names, 1);
@@ -117,6 +123,7 @@ Value builtin_cat(Args *a) {
 
 /* Files -------------------------------------------------------------------------------------- */
 
+/* The format follows from the name, so a wrong one is refused before anything is opened. */
 static const char *npy_path(Args *a, size_t i) {
   if (a->v[i].kind != VAL_STRING)
     host_fail(a->s, E0801, a->spans[i], "a path is a string, not %s", val_describe(a->s, a->v[i]));
@@ -137,6 +144,7 @@ typedef struct FileJob {
   Str why;
 } FileJob;
 
+/* Allocations inside leave to this boundary, not past it. */
 static void run_file_job(Guard *guard, void *ctx) {
   FileJob *j = ctx;
   j->scratch = arena_new(guard, "file");
@@ -148,6 +156,7 @@ static void run_file_job(Guard *guard, void *ctx) {
   }
 }
 
+/* The arena goes before a failure is raised. */
 static void run_file(Args *a, FileJob *j) {
   j->why = str_new(a->s->line);
   Status status = guard_run(run_file_job, j);
@@ -158,6 +167,7 @@ static void run_file(Args *a, FileJob *j) {
     host_fail(a->s, j->write ? E0833 : E0831, a->span, "%s", str_text(&j->why));
 }
 
+/* A new tensor in host memory. */
 Value builtin_load(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
@@ -166,6 +176,7 @@ Value builtin_load(Args *a) {
   return val_tensor(a->s, j.t);
 }
 
+/* The file is whole or not there: written beside and renamed. */
 Value builtin_save(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 2, 2);
@@ -214,6 +225,7 @@ static _Noreturn void inner_mismatch(Session *s, const Tensor *a, const Tensor *
   host_fail_with(s, ST_FAIL);
 }
 
+/* Leading axes broadcast as elementwise operands do. */
 static void batch_shape(Product *p, int64_t *extent) {
   Tensor x = *p->a, y = *p->b;
   x.rank -= 2;
@@ -234,6 +246,7 @@ static Tensor *stretch(const Product *p, Tensor *t, const int64_t *batch) {
       .as.tensor;
 }
 
+/* The two-axis slice for one index of the leading axes. */
 static EvalMatrix matrix_at(const Tensor *t, const int64_t *index, int batch, char *base) {
   int64_t at = 0;
   for (int i = 0; i < batch; i++)
@@ -242,6 +255,7 @@ static EvalMatrix matrix_at(const Tensor *t, const int64_t *index, int batch, ch
                       t->stride[batch + 1]};
 }
 
+/* Small products stay on this thread: starting the pool costs more than they do. */
 static void multiply(const Product *p, const Tensor *a, const Tensor *b, Tensor *c) {
   Session *s = p->s;
   EvalOptions o = {.pool = p->m * p->n * p->k > 1 << 18 ? session_pool(s) : NULL,
@@ -281,6 +295,7 @@ static Value drop_axes(Session *s, Value c, bool row, bool column, Span span) {
   return c.as.tensor->rank ? c : val_scalar(tensor_get(c.as.tensor, NULL), false);
 }
 
+/* The result keeps f32 only inside; on the host it is rounded to the operands' type at the end. */
 static DType product_type(Session *s, const Tensor *a, const Tensor *b, Span span) {
   DType t = sema_product(a->dtype, b->dtype);
   if (t == DT_NONE || a->dtype != b->dtype) {
@@ -291,6 +306,8 @@ static DType product_type(Session *s, const Tensor *a, const Tensor *b, Span spa
   return t;
 }
 
+/* Vectors count as a row on the left and as a column on the right, as in NumPy; their axis is
+ * not in the result. */
 Value arith_product(Session *s, Value x, Value y, Span span, const Span *where) {
   Tensor *a = host_tensor(s, x, where[0], "the left side of @");
   Tensor *b = host_tensor(s, y, where[1], "the right side of @");

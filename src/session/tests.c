@@ -13,6 +13,7 @@ typedef struct Job {
   const PendingTest *test;
 } Job;
 
+/* A test waits for the device at its end: a fault belongs to the test that caused it. */
 static void run_block(Session *s, void *ctx) {
   const PendingTest *t = ((Job *)ctx)->test;
   Value result = val_nil();
@@ -22,6 +23,7 @@ static void run_block(Session *s, void *ctx) {
   device_finish(s);
 }
 
+/* Seconds of a clock that never jumps. */
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -33,6 +35,7 @@ static bool matches(const AstStmt *st, const char *filter) {
   return !filter || memmem(st->as.test.name, st->as.test.name_n, filter, strlen(filter)) != NULL;
 }
 
+/* The text of a failure is kept for the report; the sink is cleared before the next test. */
 static Status run_one(Session *s, const PendingTest *t, SessionTest *out) {
   uint32_t column = 0;
   Job job = {t};

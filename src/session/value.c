@@ -14,29 +14,37 @@
 
 enum { PRINT_DEPTH = 50 };
 
+/* The value of a function without a return. */
 Value val_nil(void) {
   return (Value){.kind = VAL_NIL, .typed = DT_NONE};
 }
+/* Never typed: a bool has one type. */
 Value val_bool(bool b) {
   return (Value){.kind = VAL_BOOL, .typed = DT_NONE, .as.b = b};
 }
+/* Untyped: it adapts to what it meets. */
 Value val_int(int64_t i) {
   return (Value){.kind = VAL_INT, .typed = DT_NONE, .as.i = i};
 }
+/* From 2^63 on only a u64 can take it; `big` says so. */
 Value val_uint(uint64_t u) {
   return (Value){.kind = VAL_INT, .typed = DT_NONE, .big = u > INT64_MAX, .as.u = u};
 }
+/* Untyped, computed in f64. */
 Value val_float(double f) {
   return (Value){.kind = VAL_FLOAT, .typed = DT_NONE, .as.f = f};
 }
+/* dtypes are values like others: they go through variables and arguments. */
 Value val_dtype(DType t) {
   return (Value){.kind = VAL_DTYPE, .typed = DT_NONE, .as.dtype = t};
 }
 
+/* No reference is taken: for calls that end before anything could release it. */
 Value val_borrow(Tensor *t) {
   return (Value){.kind = VAL_TENSOR, .typed = DT_NONE, .as.tensor = t};
 }
 
+/* typed: the value keeps its type, as inside functions with typed parameters. */
 Value val_scalar(Scalar x, bool typed) {
   Value v;
   if (x.type == DT_BOOL)
@@ -50,6 +58,7 @@ Value val_scalar(Scalar x, bool typed) {
   return v;
 }
 
+/* Untyped numbers are i64 (u64 where big) and f64. */
 Scalar val_to_scalar(Value v) {
   switch (v.kind) {
   case VAL_BOOL:
@@ -63,6 +72,7 @@ Scalar val_to_scalar(Value v) {
 
 /* Objects ---------------------------------------------------------------------------------- */
 
+/* Objects are freed one by one, so they come from malloc, not from an arena. */
 void *session_alloc(Session *s, size_t n) {
   void *p = calloc(1, n ? n : 1);
   if (!p)
@@ -70,6 +80,7 @@ void *session_alloc(Session *s, size_t n) {
   return p;
 }
 
+/* In the session's list from the start: a jump before it is filled frees it as it is. */
 Value val_object(Session *s, ValueKind kind) {
   Object *o = session_alloc(s, sizeof *o);
   o->kind = kind;
@@ -85,6 +96,7 @@ Value val_object(Session *s, ValueKind kind) {
   return kept;
 }
 
+/* The bytes are copied; a NUL follows them for C functions. */
 Value val_string(Session *s, const char *text, size_t n) {
   Value v = val_object(s, VAL_STRING);
   v.as.obj->as.string.s = session_alloc(s, n + 1);
@@ -94,6 +106,7 @@ Value val_string(Session *s, const char *text, size_t n) {
   return v;
 }
 
+/* Filled element by element: if memory runs short on the way, what is there is counted right. */
 static Value sequence(Session *s, ValueKind kind, const Value *v, size_t n) {
   Value out = val_object(s, kind);
   Object *o = out.as.obj;
@@ -104,13 +117,16 @@ static Value sequence(Session *s, ValueKind kind, const Value *v, size_t n) {
   return out;
 }
 
+/* Tuples never change after this. */
 Value val_tuple(Session *s, const Value *v, size_t n) {
   return sequence(s, VAL_TUPLE, v, n);
 }
+/* Lists are shared by name, as in Python. */
 Value val_list(Session *s, const Value *v, size_t n) {
   return sequence(s, VAL_LIST, v, n);
 }
 
+/* Field names are interned and outlive it. */
 Value val_record(Session *s, const Field *v, size_t n) {
   Value out = val_object(s, VAL_RECORD);
   Object *o = out.as.obj;
@@ -122,6 +138,7 @@ Value val_record(Session *s, const Field *v, size_t n) {
   return out;
 }
 
+/* Doubles its room; a reference of its own is taken. */
 void val_push(Session *s, Object *list, Value v) {
   if (list->as.list.n == list->as.list.cap) {
     size_t cap = list->as.list.cap ? list->as.list.cap * 2 : 8;
@@ -134,12 +151,14 @@ void val_push(Session *s, Object *list, Value v) {
   list->as.list.v[list->as.list.n++] = val_retain(v);
 }
 
+/* The reference that tensor_new gave goes to the list of temporaries. */
 Value val_tensor(Session *s, Tensor *t) {
   Value kept = val_keep(s, val_borrow(t));
   tensor_release(t);
   return kept;
 }
 
+/* Nothing to do for values without memory. */
 Value val_retain(Value v) {
   if (v.kind == VAL_TENSOR)
     tensor_retain(v.as.tensor);
@@ -148,6 +167,7 @@ Value val_retain(Value v) {
   return v;
 }
 
+/* Out of the list of living objects. */
 static void unlink_object(Object *o) {
   if (o->prev)
     o->prev->next = o->next;
@@ -203,6 +223,7 @@ static void bury(Object *o) {
   s->burying = false;
 }
 
+/* The last reference frees; see bury for why not at once. */
 void val_release(Value v) {
   if (v.kind == VAL_TENSOR)
     tensor_release(v.as.tensor);
@@ -210,6 +231,8 @@ void val_release(Value v) {
     bury(v.as.obj);
 }
 
+/* What keeps a value alive until its statement ends, whatever happens to the variable it came
+ * from. */
 Value val_keep(Session *s, Value v) {
   if (v.kind < VAL_STRING)
     return v;
@@ -227,6 +250,7 @@ Value val_keep(Session *s, Value v) {
 
 /* Text ------------------------------------------------------------------------------------- */
 
+/* For messages only: the text lies in the arena of the run. */
 const char *val_describe(Session *s, Value v) {
   static const char *const plain[] = {"nil",        "a bool",   "an int",   "a float", "a dtype",
                                       "a builtin",  "a string", "a tuple",  "a list",  "a kernel",
@@ -241,6 +265,7 @@ const char *val_describe(Session *s, Value v) {
   return plain[v.kind];
 }
 
+/* Reads back as the same string: escapes as the lexer has them. */
 static void print_quoted(const char *p, size_t n, Str *out) {
   str_addc(out, '"');
   for (size_t i = 0; i < n; i++) {
@@ -261,6 +286,7 @@ static void print_quoted(const char *p, size_t n, Str *out) {
 
 static void print_value(Session *s, Value v, bool quoted, int depth, Str *out);
 
+/* (1,) is a tuple of one, as in Python. */
 static void print_sequence(Session *s, const Object *o, int depth, Str *out) {
   bool tuple = o->kind == VAL_TUPLE;
   str_addc(out, tuple ? '(' : '[');
@@ -274,6 +300,7 @@ static void print_sequence(Session *s, const Object *o, int depth, Str *out) {
   str_addc(out, tuple ? ')' : ']');
 }
 
+/* {name = value, ...}; not to be read back. */
 static void print_record(Session *s, const Object *o, int depth, Str *out) {
   str_addc(out, '{');
   for (size_t i = 0; i < o->as.record.n; i++) {
@@ -283,6 +310,7 @@ static void print_record(Session *s, const Object *o, int depth, Str *out) {
   str_addc(out, '}');
 }
 
+/* Inside a list small ones are shown on one line, large ones by their type. */
 static void print_tensor(Session *s, const Tensor *t, bool inside, Str *out) {
   TensorPrint how = {.width = s->options.width, .header = !inside};
   if (inside && tensor_count(t) > 20) {
@@ -298,6 +326,7 @@ static void print_tensor(Session *s, const Tensor *t, bool inside, Str *out) {
       out->s[i] = ' ';
 }
 
+/* Kernels and functions show their names; :help shows more. */
 static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) {
   const Object *o = v.as.obj;
   switch (v.kind) {
@@ -329,6 +358,7 @@ static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) 
   }
 }
 
+/* Depth is bounded: a list may hold itself. */
 static void print_value(Session *s, Value v, bool quoted, int depth, Str *out) {
   if (depth > PRINT_DEPTH) {
     str_add(out, "...");
@@ -355,6 +385,7 @@ static void print_value(Session *s, Value v, bool quoted, int depth, Str *out) {
   }
 }
 
+/* quoted: as at the prompt, where a string is told from a number. */
 void val_print(Session *s, Value v, bool quoted, Str *out) {
   print_value(s, v, quoted, 0, out);
 }

@@ -30,6 +30,7 @@ static bool pair_open(Pair *p, const Tensor *a, const Tensor *b, Str *why) {
   return p->b != NULL;
 }
 
+/* The views, not the tensors. */
 static void pair_close(Pair *p) {
   tensor_release(p->a);
   tensor_release(p->b);
@@ -51,6 +52,7 @@ static void load(DType t, const char *p, ptrdiff_t step, int64_t n, double *out)
 /* Calls fn for each block of at most BLOCK elements; first is its row-major number. */
 typedef void (*BlockFn)(void *ctx, const double *a, const double *b, int64_t n, int64_t first);
 
+/* Runs of both together, cut into blocks that fit in registers and first-level cache. */
 static void pair_each(const Pair *p, BlockFn fn, void *ctx) {
   const Tensor *const both[] = {p->a, p->b};
   TensorRuns r;
@@ -84,6 +86,7 @@ typedef struct Worst {
   int64_t flat; /* -1: no difference yet */
 } Worst;
 
+/* NaN equals NaN: maxdiff asks whether two runs gave the same. */
 static double distance(double a, double b) {
   if (a == b || (isnan(a) && isnan(b)))
     return 0.0;
@@ -91,6 +94,7 @@ static double distance(double a, double b) {
   return isnan(d) ? (double)INFINITY : d;
 }
 
+/* The first of equal maxima stays, so the place is the same on every run. */
 static void diff_block(void *ctx, const double *a, const double *b, int64_t n, int64_t first) {
   Worst *w = ctx;
   for (int64_t i = 0; i < n; i++) {
@@ -126,6 +130,7 @@ typedef struct Close {
   int64_t flat, bad;
 } Close;
 
+/* The worst is where the excess over the allowed difference is greatest. */
 static void close_block(void *ctx, const double *a, const double *b, int64_t n, int64_t first) {
   Close *c = ctx;
   for (int64_t i = 0; i < n; i++) {

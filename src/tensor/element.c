@@ -35,6 +35,7 @@ static bool mergeable(const TensorRuns *r, int a) {
   return true;
 }
 
+/* Closes the gap in extents and strides. */
 static void drop_axis(TensorRuns *r, int a) {
   for (int b = a; b + 1 < r->rank; b++) {
     r->extent[b] = r->extent[b + 1];
@@ -44,6 +45,7 @@ static void drop_axis(TensorRuns *r, int a) {
   r->rank--;
 }
 
+/* From the inside out, so that three axes that lie as one become one. */
 static void coalesce(TensorRuns *r) {
   for (int a = r->rank; a-- > 0;)
     if (r->extent[a] == 1)
@@ -55,6 +57,7 @@ static void coalesce(TensorRuns *r) {
     }
 }
 
+/* A tensor without elements has no runs; one of rank 0 has one run of one element. */
 void tensor_runs_init(TensorRuns *r, const Tensor *const *operands, int n) {
   memset(r, 0, sizeof *r);
   r->noperands = n;
@@ -81,6 +84,7 @@ void tensor_runs_init(TensorRuns *r, const Tensor *const *operands, int n) {
     r->runs *= r->extent[a];
 }
 
+/* Divisions per run, not per element. */
 void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p) {
   for (int k = 0; k < r->noperands; k++)
     p[k] = r->base[k];
@@ -139,6 +143,7 @@ static void copy_run(DType to_type, char *to, ptrdiff_t to_step, DType from_type
   }
 }
 
+/* Source and destination do not overlap. */
 static void copy_apart(Tensor *dst, const Tensor *src) {
   const Tensor *const both[] = {dst, src};
   TensorRuns r;
@@ -151,6 +156,7 @@ static void copy_apart(Tensor *dst, const Tensor *src) {
   }
 }
 
+/* Through a copy of the source where they overlap: the result is as if all was read first. */
 bool tensor_copy(Tensor *dst, const Tensor *src, Str *why) {
   if (!tensor_overlaps(dst, src)) {
     copy_apart(dst, src);
@@ -173,6 +179,7 @@ Tensor *tensor_cast(const Tensor *t, DType to, Str *why) {
   return out;
 }
 
+/* One stored element, repeated. */
 void tensor_fill(Tensor *t, Scalar x) {
   size_t size = dtype_size(t->dtype);
   char one[8];
@@ -220,6 +227,7 @@ static Scalar arange_element(Scalar a, Scalar step, int64_t i) {
   return x;
 }
 
+/* Elements are computed from the index, not by adding up: no error accumulates. */
 Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why) {
   bool real = dtype_is_float(a.type) || dtype_is_float(b.type) || dtype_is_float(step.type);
   DType work = real ? DT_F64 : DT_I64;

@@ -28,6 +28,7 @@ static const NpyType types[] = {
 
 enum { NTYPES = sizeof types / sizeof *types };
 
+/* f8e5m2 writes as V1 too: NumPy has no name for it. */
 static const char *code_of(DType t) {
   for (size_t i = 0; i < NTYPES; i++)
     if (types[i].dtype == t)
@@ -91,6 +92,7 @@ static bool read_shape(const char *p, Header *h) {
   }
 }
 
+/* Extra keys are no fault; a missing one is. */
 static bool read_header(const char *text, Header *h, Str *why) {
   const char *descr = value_of(text, "descr"), *order = value_of(text, "fortran_order");
   const char *shape = value_of(text, "shape");
@@ -123,6 +125,7 @@ static char *find_header(Arena *a, const unsigned char *p, size_t n, size_t *dat
 
 /* Reading ------------------------------------------------------------------------------------ */
 
+/* Files of big-endian machines. */
 static void swap_bytes(char *p, size_t n, size_t size) {
   for (size_t i = 0; i < n; i++, p += size)
     for (size_t k = 0; k < size / 2; k++) {
@@ -142,6 +145,7 @@ static Tensor *from_fortran(Tensor *t, Str *why) {
   return view;
 }
 
+/* The size is believed only as far as the file is long. */
 static Tensor *make(Header *h, const char *data, size_t n, Str *why) {
   int64_t extent[TENSOR_MAX_RANK];
   for (int i = 0; i < h->rank; i++)
@@ -188,6 +192,7 @@ Tensor *tensor_read_npy(Arena *scratch, const char *path, Str *why) {
 
 /* Writing ------------------------------------------------------------------------------------ */
 
+/* Format 1, the one that every reader knows. */
 static void add_header(const Tensor *t, Str *out) {
   Str h = str_new(out->arena);
   str_addf(&h, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",

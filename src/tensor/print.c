@@ -55,6 +55,7 @@ static bool same_value(DType t, double x, const Decimal *d) {
   return scalar_convert(y, t).as.f == x;
 }
 
+/* At most 17 tries; each is exact, and a tensor shows at most a thousand elements. */
 static void shortest(DType t, double x, Decimal *out) {
   for (int n = 1; n <= MAX_DIGITS; n++) {
     decimal_of(x, n, out);
@@ -97,6 +98,7 @@ static void add_integer_part(const Decimal *d, Str *out) {
     str_addc(out, i < d->n ? d->d[i] : '0');
 }
 
+/* Digits after the point that are not padding. */
 static int fraction_digits(const Decimal *d) {
   if (d->n == 1 && d->d[0] == '0')
     return 0;
@@ -137,6 +139,7 @@ static void add_exponent(const Decimal *d, const Format *f, Str *out) {
   str_addf(out, "e%c%02d", e < 0 ? '-' : '+', e < 0 ? -e : e);
 }
 
+/* At most 8 digits after the point in either form, as NumPy's default. */
 static void digits_of(const Format *f, double x, Decimal *d) {
   shortest(f->type, x, d);
   if (f->exponent && d->n > PRECISION + 1)
@@ -145,6 +148,7 @@ static void digits_of(const Format *f, double x, Decimal *d) {
     cut(x, PRECISION, d);
 }
 
+/* Words align with the numbers' right ends. */
 static void add_word(const char *word, const Format *f, Str *out) {
   size_t n = strlen(word);
   if ((size_t)f->width > n)
@@ -156,6 +160,7 @@ static const char *float_word(double x) {
   return isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
+/* Exactly f->width columns, once the width is known. */
 static void add_element(const Format *f, Scalar x, Str *out) {
   Decimal d;
   if (x.type == DT_BOOL) {
@@ -223,6 +228,7 @@ static void see_magnitude(Printer *p, Scalar x) {
   }
 }
 
+/* The second pass: how wide each element comes out in the chosen form. */
 static void see_width(Printer *p, Scalar x) {
   Format *f = &p->format;
   if (dtype_is_float(x.type) && isfinite(x.as.f)) {
@@ -241,6 +247,7 @@ static void see_width(Printer *p, Scalar x) {
   f->width = (int)one.n > width ? (int)one.n : width;
 }
 
+/* Zero has no magnitude: it decides nothing. */
 static void choose_format(Printer *p) {
   int64_t index[TENSOR_MAX_RANK] = {0};
   Format *f = &p->format;
@@ -260,6 +267,7 @@ static void choose_format(Printer *p) {
 
 /* Layout ----------------------------------------------------------------------------------- */
 
+/* Wraps at the width; the ellipsis takes the place of an element. */
 static void add_last_axis(Printer *p, int64_t *index) {
   int axis = p->t->rank - 1;
   size_t indent = (size_t)p->t->rank, column = indent;
@@ -284,6 +292,7 @@ static void add_last_axis(Printer *p, int64_t *index) {
   }
 }
 
+/* Blank lines part blocks: as many as there are axes below. */
 static void add_axis(Printer *p, int axis, int64_t *index) {
   str_addc(p->out, '[');
   if (axis == p->t->rank - 1) {

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Both halves of the 64-bit product. */
 static uint32_t mulhilo(uint32_t a, uint32_t b, uint32_t *lo) {
   uint64_t p = (uint64_t)a * b;
   *lo = (uint32_t)p;
@@ -111,6 +112,7 @@ static int fraction_bits(DType t) {
 /* The two (f64) or four values of one block, in f64. */
 typedef void (*BlockFn)(DType t, const uint32_t w[4], double out[4]);
 
+/* The top bits of a word, so many that the fraction is exact in the type. */
 static void rand_block(DType t, const uint32_t w[4], double out[4]) {
   if (t == DT_F64) {
     out[0] = (double)(wide_word(w) >> 11) * 0x1p-53;
@@ -122,6 +124,7 @@ static void rand_block(DType t, const uint32_t w[4], double out[4]) {
     out[i] = (double)(w[i] >> (32 - bits)) / (double)(1u << bits);
 }
 
+/* Rounded once, from f64 to the type, by dtype_convert. */
 static void randn_block(DType t, const uint32_t w[4], double out[4]) {
   if (t == DT_F64) {
     box_muller(((double)(wide_word(w) >> 11) + 1.0) * 0x1p-53,
@@ -167,6 +170,7 @@ static uint64_t mulhi64(uint64_t a, uint64_t b) {
   return ah * bh + (mid >> 32) + (low >> 32);
 }
 
+/* Two words an element: the bias of a range of n values is below n / 2^64. */
 static void fill_integers(const Fill *f, int64_t first, int64_t n) {
   int64_t count = tensor_count(f->t);
   DType wide = dtype_is_unsigned(f->t->dtype) ? DT_U64 : DT_I64;

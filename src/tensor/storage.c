@@ -27,6 +27,7 @@ struct Storage {
   void *handle;
 };
 
+/* why may be NULL everywhere: some callers only want to know whether. */
 void tensor_why(Str *why, const char *fmt, ...) {
   if (!why)
     return;
@@ -71,6 +72,7 @@ static uint64_t free_memory(void) {
   return room;
 }
 
+/* "3.6 TiB": one digit after the point, as people size memory. */
 static void add_bytes(Str *why, double bytes) {
   static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   size_t u = 0;
@@ -99,6 +101,7 @@ static bool host_alloc(Storage *s, TensorFill fill, Str *why) {
   return true;
 }
 
+/* The host copy is made at once and is valid. */
 Storage *storage_new(size_t bytes, TensorFill fill, Str *why) {
   Storage *s = calloc(1, sizeof *s);
   if (!s) {
@@ -115,6 +118,7 @@ Storage *storage_new(size_t bytes, TensorFill fill, Str *why) {
   return s;
 }
 
+/* Only the device has the data; host memory is asked for when the host first reads. */
 Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *handle, Str *why) {
   Storage *s = calloc(1, sizeof *s);
   if (!s) {
@@ -127,11 +131,13 @@ Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *han
   return s;
 }
 
+/* One more tensor shares it. */
 Storage *storage_retain(Storage *s) {
   s->refs++;
   return s;
 }
 
+/* The device copy is the storage's own and goes with it. */
 void storage_release(Storage *s) {
   if (!s || --s->refs > 0)
     return;
@@ -160,6 +166,7 @@ char *storage_host(const Storage *s) {
   return s->host;
 }
 
+/* A second device copy replaces the first. */
 void storage_set_device(Storage *s, const StorageDevice *device, void *handle, bool valid) {
   if (s->device && (s->handle != handle || s->device != device))
     s->device->release(s->handle);
@@ -177,6 +184,7 @@ void storage_device_synced(Storage *s) {
   s->device_valid = true;
 }
 
+/* For a device that is being given up; the host copy must have been fetched before. */
 void storage_drop_device(Storage *s) {
   if (s->device)
     s->device->release(s->handle);
@@ -185,10 +193,12 @@ void storage_drop_device(Storage *s) {
   s->device_valid = false;
 }
 
+/* The device copy is kept, its memory can be filled again, but it is stale. */
 void storage_host_wrote(Storage *s) {
   s->device_valid = false;
 }
 
+/* Idempotent; the fetch waits for what the device still has to do. */
 bool storage_to_host(Storage *s, Str *why) {
   if (s->host_valid)
     return true;

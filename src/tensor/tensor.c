@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tensors are small and made by the million: malloc, not an arena. */
 static Tensor *alloc(Str *why) {
   Tensor *t = calloc(1, sizeof *t);
   if (!t)
@@ -19,6 +20,7 @@ static Tensor *alloc(Str *why) {
   return t;
 }
 
+/* Row-major. */
 void tensor_set_strides(Tensor *t) {
   int64_t step = 1;
   for (int a = t->rank; a-- > 0;) {
@@ -34,6 +36,7 @@ void tensor_add_shape(int rank, const int64_t *extent, Str *out) {
   str_addc(out, ']');
 }
 
+/* "f16[3, 4]", the form that all messages use. */
 void tensor_add_type(const Tensor *t, Str *out) {
   str_add(out, dtype_name(t->dtype));
   tensor_add_shape(t->rank, t->extent, out);
@@ -54,6 +57,7 @@ static bool shape_bytes(DType t, int rank, const int64_t *extent, size_t *bytes)
   return true;
 }
 
+/* All that is wrong with a shape is said in its own words. */
 static bool check_shape(DType t, int rank, const int64_t *extent, size_t *bytes, Str *why) {
   if (rank < 0 || rank > TENSOR_MAX_RANK) {
     tensor_why(why, "a tensor has at most %d axes, not %d", TENSOR_MAX_RANK, rank);
@@ -74,6 +78,7 @@ static bool check_shape(DType t, int rank, const int64_t *extent, size_t *bytes,
   return false;
 }
 
+/* Takes over the storage, also on failure. */
 static Tensor *finish(DType t, int rank, const int64_t *extent, Storage *s, Str *why) {
   Tensor *out = s ? alloc(why) : NULL;
   if (!out) {
@@ -115,6 +120,7 @@ Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const Sto
   return finish(t, rank, extent, storage_new_device(bytes, device, handle, why), why);
 }
 
+/* Shares the storage; the caller narrows it. */
 Tensor *tensor_view(const Tensor *t, Str *why) {
   Tensor *v = alloc(why);
   if (!v)
@@ -130,6 +136,7 @@ Tensor *tensor_retain(Tensor *t) {
   return t;
 }
 
+/* Views hold their storage, not their parent. */
 void tensor_release(Tensor *t) {
   if (!t || --t->refs > 0)
     return;
@@ -137,6 +144,7 @@ void tensor_release(Tensor *t) {
   free(t);
 }
 
+/* An extent of 0 makes it 0 whatever the others are, without an overflow on the way. */
 int64_t tensor_count(const Tensor *t) {
   int64_t n = 1;
   for (int a = 0; a < t->rank; a++)
@@ -147,6 +155,7 @@ int64_t tensor_count(const Tensor *t) {
   return n;
 }
 
+/* The type stands before the reason: "f16[3, 4] lived only on …". */
 bool tensor_to_host(const Tensor *t, Str *why) {
   if (storage_on_host(t->storage))
     return true;
@@ -174,6 +183,7 @@ void *tensor_data_write(Tensor *t) {
   return tensor_address(t);
 }
 
+/* Axes of extent 1 may have any stride; an empty tensor is contiguous. */
 bool tensor_is_contiguous(const Tensor *t) {
   int64_t step = 1;
   if (tensor_count(t) == 0)
@@ -235,6 +245,7 @@ static bool visit_bytes(const Tensor *t, int64_t low, int64_t high, unsigned cha
   return false;
 }
 
+/* Ranges decide most cases; where they meet and have gaps a map of the bytes does. */
 bool tensor_overlaps(const Tensor *a, const Tensor *b) {
   if (a->storage != b->storage || tensor_count(a) == 0 || tensor_count(b) == 0)
     return false;

@@ -22,6 +22,7 @@ static int64_t bound(int64_t x, int64_t extent, bool backwards) {
   return backwards ? clamp(x, -1, extent - 1) : clamp(x, 0, extent);
 }
 
+/* As Python's slice.indices: an empty result starts at 0. */
 static bool slice(const TensorIndex *ix, int64_t extent, int64_t *start, int64_t *count, Str *why) {
   if (ix->step == 0) {
     tensor_why(why, "the step of a slice cannot be 0");
@@ -41,6 +42,7 @@ static bool slice(const TensorIndex *ix, int64_t extent, int64_t *start, int64_t
   return true;
 }
 
+/* One index drops its axis; a slice keeps it with another stride. */
 static bool index_axis(const Tensor *t, Tensor *v, int axis, const TensorIndex *ix, Str *why) {
   int64_t extent = t->extent[axis], stride = t->stride[axis], start = 0, count = 0;
   if (ix->kind == TIX_INT) {
@@ -62,6 +64,7 @@ static bool index_axis(const Tensor *t, Tensor *v, int axis, const TensorIndex *
   return true;
 }
 
+/* Axes that no index names are kept whole. */
 static bool index_all(const Tensor *t, Tensor *v, const TensorIndex *index, int n, Str *why) {
   static const TensorIndex whole = {TIX_SLICE, 0, 0, 1, false, false};
   int axis = 0;
@@ -78,6 +81,7 @@ static bool index_all(const Tensor *t, Tensor *v, const TensorIndex *index, int 
   return true;
 }
 
+/* The rank is checked before anything is made: None can add axes past the limit. */
 Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why) {
   int taken = 0, rank = t->rank;
   for (int i = 0; i < n; i++) {
@@ -105,6 +109,7 @@ Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why)
 
 /* Permutations ----------------------------------------------------------------------------- */
 
+/* Each axis exactly once. */
 static bool check_axes(const Tensor *t, const int *axes, int n, int *out, Str *why) {
   bool seen[TENSOR_MAX_RANK] = {false};
   if (n != t->rank) {
@@ -123,6 +128,7 @@ static bool check_axes(const Tensor *t, const int *axes, int n, int *out, Str *w
   return true;
 }
 
+/* Extents and strides move together. */
 Tensor *tensor_permute(const Tensor *t, const int *axes, int n, Str *why) {
   int order[TENSOR_MAX_RANK];
   if (!check_axes(t, axes, n, order, why))
@@ -170,6 +176,7 @@ bool tensor_broadcast_shape(const Tensor *a, const Tensor *b, int *rank, int64_t
   return true;
 }
 
+/* Reading a stretched view is safe; writing would store several times to one element. */
 Tensor *tensor_broadcast(const Tensor *t, int rank, const int64_t *extent, Str *why) {
   Tensor *v = tensor_view(t, why);
   if (!v)
@@ -256,6 +263,7 @@ static bool restride(const Tensor *t, Tensor *v) {
   return true;
 }
 
+/* The copy is in row-major order, so its reshape is a view. */
 Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *why) {
   int64_t to[TENSOR_MAX_RANK];
   if (!resolve(t, rank, extent, to, why))
