@@ -227,7 +227,7 @@ static EvalResult matrix_rows(EvalAgent *a, const EvalOperand *s, const EvalOper
   }
   if (r == EVAL_OK && dev_block(a)->counting) {
     for (int i = 8 * n; i < EVAL_WARP; i++)
-      at[i] = at[i % 8];
+      at[i] = at[0]; /* these lanes give no address */
     eval_count_banks(a, at, 16);
   }
   return r == EVAL_OK ? eval_touch(a, regs->array, regs->first, n, !write) : r;

@@ -156,15 +156,35 @@ static EvalResult check_readers(EvalAgent *a, int64_t k, uint16_t bits) {
   return EVAL_OK;
 }
 
+/* Drops from the list what other warps have written since, and what stands there twice (seen by
+ * its flag, taken away for the time being). */
+static void tidy_dirty(EvalAgent *a) {
+  DevBlock *d = dev_block(a);
+  DevWarp *w = dev_warp(a);
+  size_t kept = 0;
+  for (size_t i = 0; i < w->ndirty; i++) {
+    Granule *g = &d->granule[w->dirty[i]];
+    if (!(g->flags & GR_UNFENCED) || d->more[w->dirty[i]].thread / EVAL_WARP != (uint32_t)a->id)
+      continue;
+    g->flags &= (uint8_t)~GR_UNFENCED;
+    w->dirty[kept++] = w->dirty[i];
+  }
+  for (size_t i = 0; i < kept; i++)
+    d->granule[w->dirty[i]].flags |= GR_UNFENCED;
+  w->ndirty = kept;
+}
+
 /* Notes that the granule has bytes that no fence covers yet. */
 static void note_unfenced(EvalAgent *a, int lane, Granule *g, int64_t k) {
+  DevBlock *d = dev_block(a);
   DevWarp *w = dev_warp(a);
-  GranuleMore *m = &dev_block(a)->more[k];
-  uint32_t thread = (uint32_t)(a->id * EVAL_WARP + lane);
-  if (!(g->flags & GR_UNFENCED) || m->thread / EVAL_WARP != (uint32_t)a->id)
-    if (w->ndirty < dev_block(a)->granules)
-      w->dirty[w->ndirty++] = (uint32_t)k;
-  m->thread = thread;
+  GranuleMore *m = &d->more[k];
+  bool noted = g->flags & GR_UNFENCED && m->thread / EVAL_WARP == (uint32_t)a->id;
+  if (!noted && w->ndirty == d->granules)
+    tidy_dirty(a);
+  if (!noted)
+    w->dirty[w->ndirty++] = (uint32_t)k;
+  m->thread = (uint32_t)(a->id * EVAL_WARP + lane);
   g->flags = (uint8_t)((g->flags & ~GR_FENCED) | GR_UNFENCED);
 }
 

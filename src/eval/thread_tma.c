@@ -314,23 +314,30 @@ static EvalResult store_chunk(EvalAgent *a, const Box *x, const char *from, int6
   return eval_fault(a, E0475, "%s is stored by a second bulk store of this launch", name);
 }
 
-static EvalResult store_box(EvalAgent *a, const Box *x, Stamp s) {
-  DevBlock *d = dev_block(a);
-  for (int64_t row = 0; row < x->rows; row++) {
-    bool inside;
-    int64_t c[5] = {0};
-    int64_t offset = row_offset(x, row, &inside, c) + x->at[0] * x->size;
-    for (int64_t i = 0; i < x->inner / 16; i++) {
-      int64_t at = chunk_place(x, row, i), first = x->at[0] + i * (16 / x->size);
-      EvalResult r = EVAL_OK;
-      if (d->check)
-        r = eval_shadow_engine_read(a, (uint32_t)(at / GRANULE), s, "a bulk store");
-      if (r == EVAL_OK && inside)
-        r = store_chunk(a, x, (const char *)a->block->shared + at, offset + i * 16, first);
-      if (r != EVAL_OK)
-        return r;
-    }
+/* Chunks that lie outside as a whole are not looked at: nothing comes of what they hold. */
+static EvalResult store_row(EvalAgent *a, const Box *x, int64_t row, Stamp s) {
+  bool inside;
+  int64_t c[5] = {0};
+  int64_t offset = row_offset(x, row, &inside, c) + x->at[0] * x->size, each = 16 / x->size;
+  for (int64_t i = 0; inside && i < x->inner / 16; i++) {
+    int64_t at = chunk_place(x, row, i), first = x->at[0] + i * each;
+    if (first >= x->map->dim[0])
+      break;
+    EvalResult r = EVAL_OK;
+    if (dev_block(a)->check)
+      r = eval_shadow_engine_read(a, (uint32_t)(at / GRANULE), s, "a bulk store");
+    if (r == EVAL_OK)
+      r = store_chunk(a, x, (const char *)a->block->shared + at, offset + i * 16, first);
+    if (r != EVAL_OK)
+      return r;
   }
+  return EVAL_OK;
+}
+
+static EvalResult store_box(EvalAgent *a, const Box *x, Stamp s) {
+  for (int64_t row = 0; row < x->rows; row++)
+    if (store_row(a, x, row, s) != EVAL_OK)
+      return EVAL_FAULTED;
   return EVAL_OK;
 }
 

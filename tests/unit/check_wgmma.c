@@ -312,6 +312,23 @@ START_TEST(stores) {
 }
 END_TEST
 
+/* What two warps write in turn, again and again, does not crowd out what is staged in the end; what
+ * is clipped need not have been written. */
+START_TEST(many_writes) {
+  Ev *e = ev_new("kernel k thread() -> (C: i32[4, 8]) {\ntmap m = C dim [8, 4] stride [32] box [8, "
+                 "8] swizzle 0\n"
+                 "threads 64\nshared_bytes 512\nshared s: i32[128] at 0\nlet t: i32 = tid()\n"
+                 "for i: i32 = 0, 40, 1 {\nstore s[64 + 2*(t % 32) + t // 32] = i\nsyncthreads\n"
+                 "store s[64 + 2*(t % 32) + 1 - t // 32] = i\nsyncthreads }\n"
+                 "if t < 32 { store s[t] = t }\nfence_proxy_async\nsyncthreads\n"
+                 "if t == 0 { tma_store m, 0, 0, 0\nbulk_commit\nbulk_wait_read 0 }\n}\n");
+  ev_ok(e);
+  for (int i = 0; i < 32; i++)
+    ck_assert_double_eq(ev_at(e, "C", i), i);
+  ev_free(e);
+}
+END_TEST
+
 static void refused(const char *map, const char *ops, DiagCode code, const char *part) {
   static char text[2048];
   static const int64_t extent[2] = {16, 64};
@@ -359,6 +376,7 @@ int main(void) {
   tcase_add_test(c, more_rules);
   tcase_add_test(c, boxes);
   tcase_add_test(c, stores);
+  tcase_add_test(c, many_writes);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
