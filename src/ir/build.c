@@ -51,6 +51,7 @@ static void tensor_param(Build *b, size_t i) {
 static void params(Build *b) {
   const SemaKernel *k = b->tree->kernel;
   size_t n = k->ninputs + k->noutputs;
+  /* Scalars first: extents may be computed of them. */
   for (size_t i = 0; i < n; i++)
     if (b->tree->var[i])
       scalar_param(b, i);
@@ -69,6 +70,7 @@ static void params(Build *b) {
 /* Block indices exist only once all extents of the grid are built. */
 static void grid(Build *b) {
   const SemaTree *t = b->tree;
+  /* Computed once, on the host, at the launch. */
   b->out = &b->k->pre;
   b->pre = true;
   build_stmts(b, &t->pre);
@@ -91,6 +93,7 @@ static void options(Build *b) {
   b->k->threads = t->threads;
   b->k->raster = t->raster;
   memcpy(b->k->cluster, t->cluster, sizeof b->k->cluster);
+  /* A cluster that is said has all three axes. */
   for (int i = 0; i < 3 && t->cluster[0]; i++)
     b->k->cluster[i] = t->cluster[i] ? t->cluster[i] : 1;
   b->k->resident = t->resident;

@@ -32,6 +32,7 @@ bool build_same_shape(const SemaType *x, const SemaType *y) {
          memcmp(x->extent, y->extent, sizeof *x->extent * (size_t)x->rank) == 0;
 }
 
+/* The place that is assigned, while its value is looked through. */
 typedef struct Reads {
   const IrRegion *dst;
   const SemaType *shape; /* of the place */
@@ -101,6 +102,7 @@ static bool region_elsewhere(const TExpr *e, const Reads *r, bool straight) {
 
 /* straight: the point read is the point written. Prepared nodes were read before. */
 static bool reads_elsewhere(const TExpr *e, const Reads *r, bool straight) {
+  /* Prepared nodes and scalars were read before the MAP begins. */
   if (e->ir || e->type.kind == TY_NUM)
     return false;
   if (e->kind == TE_REGION)
@@ -108,6 +110,7 @@ static bool reads_elsewhere(const TExpr *e, const Reads *r, bool straight) {
   if (e->kind == TE_APPLY && (stmts_touch(&e->as.inlined.body, r->dst->buf) ||
                               expr_touches(e->as.inlined.value, r->dst->buf)))
     return true;
+  /* Below a view the point read is another one than the point written. */
   bool pass = straight && (e->kind == TE_OP || e->kind == TE_APPLY);
   for (int i = 0; i < e->nargs; i++)
     if (reads_elsewhere(e->arg[i], r, pass))
@@ -167,6 +170,7 @@ static void map_axes(Build *b, IrMap *m, const SemaType *t, IrExpr **index) {
     m->extent[i] = ir_int(b->k, n);
     index[lead + i] = ir_ref(b->k, m->index[i]);
   }
+  /* The shared first axis, taken apart: the last of its parts varies fastest. */
   for (int i = lead; i > 0; i--) {
     IrExpr *n = ir_int(b->k, t->extent[i] ? t->extent[i] : 1), *place = index[i];
     index[i] = ir_op2(b->k, OP_MOD, place, n);
@@ -201,6 +205,7 @@ static void map_into(Build *b, const IrRegion *dst, const TExpr *e) {
   IrExpr *index[SEMA_MAX_RANK];
   IrStmt *s = build_add(b, IRK_MAP);
   map_axes(b, &s->as.map, &t, index);
+  /* Loads of this MAP are found again inside it, and nowhere else. */
   IrBlock *out = b->out, *map = b->map;
   b->out = b->map = &s->as.map.body;
   b->loaded.n = 0;
@@ -239,6 +244,7 @@ static void copy_into(Build *b, const IrRegion *dst, const IrRegion *src) {
 /* Everything inside that is no elementwise operation is computed first; then one MAP, into the
  * place itself unless that would change what other points still read. */
 static void elementwise(Build *b, const IrRegion *dst, TExpr *e) {
+  /* Only the initial value of a `local` comes here. */
   if (b->parallel) {
     loops_into(b, dst, e);
     return;
@@ -323,6 +329,7 @@ static bool plain_region(const TExpr *e, const IrRegion *dst) {
 
 /* Operations that write a place take it directly, without a temporary between. */
 void build_assign(Build *b, const IrRegion *dst, TExpr *e) {
+  /* Otherwise a temporary of the operation's own type is made, and converted by a MAP. */
   bool fit = fits(e, dst) && !b->parallel;
   if (e->kind == TE_SEQ) {
     build_inlined(b, &e->as.inlined.body);

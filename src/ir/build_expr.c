@@ -49,6 +49,7 @@ static bool same_access(const IrAccess *a, const IrAccess *b) {
 /* In the body of a whole-tile MAP an element is loaded once, for nothing is stored before the
  * end. Elsewhere each load stands where it was written: an element may change between two. */
 IrExpr *build_load(Build *b, const IrAccess *at) {
+  /* Inside a branch of the body a load may not have run where another would use it. */
   bool keep = b->map && b->out == b->map;
   for (size_t i = 0; keep && i < b->loaded.n; i++)
     if (same_access(&b->loaded.v[i].at, at))
@@ -88,6 +89,7 @@ static IrExpr *element(Build *b, const TExpr *e) {
 /* One element of a computed tile. */
 static IrExpr *value_element(Build *b, const TExpr *e) {
   IrExpr *index[SEMA_MAX_RANK];
+  /* In a loop's iteration the operand has no parts that need it. */
   if (!b->parallel && !b->map)
     build_prepare(b, e->arg[0]);
   for (int i = 0; i < e->arg[0]->type.rank; i++)
@@ -149,6 +151,7 @@ static IrExpr *lazy(Build *b, const TExpr *e) {
   bool is_or = e->kind == TE_OR;
   IrExpr *x = build_scalar(b, e->arg[0]);
   Side y = side(b, e->arg[1]);
+  /* The usual case: a condition on indices. */
   if (eager(b, &y))
     return ir_op2(b->k, is_or ? OP_OR : OP_AND, x, y.value);
   IrVar *v = build_let(b, IRV_MUT, "cond", x);
@@ -157,6 +160,7 @@ static IrExpr *lazy(Build *b, const TExpr *e) {
   IrStmt *s = build_add(b, IRK_IF);
   s->as.if_.cond = is_or ? ir_op1(b->k, OP_NOT, go) : go;
   s->as.if_.then = y.block;
+  /* A LET that never changes: passes may move what reads it. */
   IrVar *fixed = build_let(b, IRV_LET, "cond", ir_ref(b->k, v));
   return ir_ref(b->k, fixed);
 }

@@ -15,6 +15,7 @@ typedef struct Loaded {
   IrVar *var;
 } Loaded;
 
+/* One run of ir_build. */
 typedef struct Build {
   IrKernel *k;
   DiagSink *sink;

@@ -36,6 +36,7 @@ static void set(Build *b, const TStmt *s) {
 /* Kept only for what it may do: loads and atomics are there already, a fault needs a LET. */
 static void evaluate(Build *b, const TStmt *s) {
   IrExpr *value = build_scalar(b, s->as.let.value);
+  /* Loads and atomics are statements already; what is left is a division. */
   if (value->may_fault)
     build_let(b, IRV_LET, "unused", value);
 }
@@ -110,6 +111,7 @@ static IrRegion through_temporary(Build *b, const IrRegion *src) {
 static void copy(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.copy.dst), src;
   IrExpr *pad = s->as.copy.pad ? build_scalar(b, s->as.copy.pad) : NULL;
+  /* Between tiles a copy of an expression is an assignment. */
   if (s->as.copy.value && dst.buf->space != IRS_GLOBAL) {
     build_assign(b, &dst, s->as.copy.value);
     return;
@@ -192,6 +194,7 @@ static void parallel(Build *b, const TStmt *s) {
     m->index[i] = index_var(b, s->as.loop.index[i]);
     m->extent[i] = extent[i];
   }
+  /* From here on a statement is one iteration's. */
   b->parallel++;
   block(b, &s->as.loop.body, &m->body);
   b->parallel--;

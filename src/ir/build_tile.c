@@ -101,6 +101,7 @@ static void prepare_axes(Build *b, const TRegion *r, int n) {
 /* Marks left by an earlier statement are taken off: a node may be shared between statements, and
  * what it reads may have changed. */
 void build_prepare(Build *b, TExpr *e) {
+  /* See above: a mark is good for one statement. */
   e->ir = NULL;
   if (e->type.kind == TY_NUM) {
     IrExpr *v = build_scalar(b, e);
@@ -113,6 +114,7 @@ void build_prepare(Build *b, TExpr *e) {
   case TE_DOT:
   case TE_COND:
   case TE_SEQ: {
+    /* Computed here, in the order of evaluation; the MAP reads it. */
     IrBuffer *t = materialize(b, e);
     ready(b, e)->tile = t;
     return;
@@ -217,6 +219,7 @@ static IrExpr *reshaped_at(Build *b, const TExpr *e, IrExpr *const *index) {
     place = ir_op2(b->k, OP_ADD, place, index[i]);
   }
   for (int i = from->rank - 1; i >= 0; i--) {
+    /* An empty tile has no element to ask for; its extent must still not divide by 0. */
     IrExpr *n = ir_int(b->k, from->extent[i] ? from->extent[i] : 1);
     own[i] = i ? ir_op2(b->k, OP_MOD, place, n) : place;
     place = ir_op2(b->k, OP_FLOORDIV, place, n);
@@ -261,6 +264,7 @@ static IrExpr *region_at(Build *b, const TExpr *e, IrExpr *const *index) {
 /* One case a kind; what is not elementwise was prepared. */
 IrExpr *build_at(Build *b, const TExpr *e, IrExpr *const *index) {
   const Ready *r = e->ir;
+  /* Marks are made only outside parallel loops. */
   if (r && (b->map || !b->parallel))
     return r->scalar ? r->scalar : temporary_at(b, r->tile, index);
   if (e->type.kind == TY_NUM)

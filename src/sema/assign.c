@@ -24,6 +24,7 @@ static void assign_var(Check *c, Sym *s, TExpr *v, Span span) {
     diag_hint(c->sink, d, "keep it in a tile, or reduce a tile after the loop");
     return;
   }
+  /* As every store converts; a literal must fit. */
   v = sema_convert(c, v, s->var->type);
   if (sema_is_error(v))
     return;
@@ -100,6 +101,7 @@ static void assign_place(Check *c, TExpr *p, TExpr *v, Span span) {
  * two spellings cannot differ. */
 static TExpr *assigned(Check *c, const AstStmt *s, TExpr *old, TExpr *value) {
   AstOp op = s->as.assign.op;
+  /* A plain `=`, or something already reported. */
   if (op == AST_NO_OP || sema_is_error(value))
     return value;
   return sema_operate(c, op, old, value, s->as.assign.targets[0], s->as.assign.value, s->span);
@@ -121,6 +123,7 @@ static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr
   if (sym->kind == SYM_POISON)
     return;
   if (sym->kind == SYM_VAR) {
+    /* `x += v` reads x where it is set: a variable has no second place. */
     TExpr *old = sema_texpr_var(c, sym->var, false, target->span);
     assign_var(c, sym, assigned(c, s, old, value), s->span);
     return;
@@ -158,6 +161,7 @@ static void assign_op(Check *c, const AstStmt *s) {
   TExpr *p = sema_check_place(c, target);
   if (sema_is_error(p))
     return;
+  /* From here on the place may be read and written: its indices are computed once. */
   fix_place(c, p);
   TExpr *v = sema_check_expr(c, s->as.assign.value);
   if (!sema_is_error(v))

@@ -117,6 +117,7 @@ DType sema_param_dtype(Arena *a, const SemaKernel *k, const SemaSpec *s, size_t 
 
 /* ---------------------------------------------------------------- arguments */
 
+/* One call of sema_bind. */
 typedef struct Bind {
   Arena *a;
   const SemaKernel *k;
@@ -178,6 +179,7 @@ static bool bind_dtype(Bind *b, const SemaParam *p, const SemaArg *x) {
   DType want = p->dtype;
   if (p->dtype_static >= 0) {
     SemaValue *v = &b->s->statics[p->dtype_static];
+    /* `out =` agrees with what the inputs said; it says nothing itself. */
     if (v->kind == SV_UNSET && p->output) {
       *v = b->k->statics[p->dtype_static].value;
     } else if (v->kind == SV_UNSET) {
@@ -245,6 +247,7 @@ static bool bind_scalar(Bind *b, const SemaParam *p, const SemaArg *x, DType t) 
 static bool bind_one(Bind *b, size_t i) {
   const SemaParam *p = &b->k->params[i];
   const SemaArg *x = &b->args[i];
+  /* An output that the call allocates. */
   if (!x->given)
     return true;
   if (p->tensor)
@@ -260,6 +263,7 @@ bool sema_bind(Arena *a, const SemaKernel *k, SemaSpec *s, const SemaArg *args, 
   bool ok = true;
   (void)call;
   b.extent_by = ARENA_ARRAY(a, const char *, k->nextents);
+  /* Every argument is looked at, so that one call shows all that is wrong with it. */
   for (int tensors = 1; tensors >= 0; tensors--)
     for (size_t i = 0; i < k->ninputs + k->noutputs; i++)
       if (k->params[i].tensor == (tensors == 1))

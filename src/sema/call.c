@@ -46,6 +46,7 @@ bool sema_take_args(Check *c, const AstExpr *call, const char *name, const char 
   memset(out, 0, sizeof *out);
   while (params[n])
     n++;
+  /* Options are by name, always: copy(a, b, 0) would not say what the 0 is. */
   if (args->npos > positional) {
     count_error(c, call, name,
                 positional == 1 ? "1 argument by position"
@@ -96,6 +97,7 @@ static TExpr *untype(Check *c, const AstExpr *call, const char *name, DType t) {
     return x;
   TExpr *r = ARENA_NEW(c->a, TExpr);
   *r = *x;
+  /* The node is a copy: the operand's own type is someone else's. */
   r->type.untyped = true;
   return r;
 }
@@ -171,6 +173,7 @@ static TExpr *iota(Check *c, const AstExpr *e) {
   if (!arg || !sema_tile_allowed(c, e->span, "iota") ||
       !sema_check_const_int(c, arg, "the extent of iota", &n))
     return sema_texpr_error(c, e->span);
+  /* Its elements are i32. */
   if (n < 0 || n > INT32_MAX) {
     diag_add(c->sink, E0221, arg->span, "iota takes an extent from 0 to 2147483647, this is %lld",
              (long long)n);
@@ -253,6 +256,7 @@ static TExpr *call_mean(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
+/* Words of tile programs. They are names like others: a kernel may declare its own. */
 static const struct Word {
   const char *name;
   TExpr *(*fn)(Check *c, const AstExpr *e);
@@ -297,6 +301,7 @@ static TExpr *no_function(Check *c, const AstExpr *e, const char *module, const 
 
 /* The last resort of a name: the table's words, dtypes, rows of ops.def, atomics. */
 static TExpr *builtin(Check *c, const AstExpr *e, const char *name) {
+  /* The table is short, and a call is looked up once. */
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (strcmp(table[i].name, name) == 0)
       return table[i].fn(c, e);
@@ -337,6 +342,7 @@ TExpr *sema_check_call(Check *c, const AstExpr *e) {
       diag_hint(c->sink, d, "f32(x) converts");
     return sema_texpr_error(c, e->span);
   }
+  /* What the kernel declares hides functions and words of the same name. */
   Sym *s = sema_sym_find(c, fn->as.name);
   if (s)
     return call_symbol(c, e, s);

@@ -38,6 +38,7 @@ static size_t check_head(Check *c) {
     return 0;
   c->out = &c->tree->pre;
   c->pre = true;
+  /* The parser promises that the grid is one of the body's statements. */
   for (; k->body.v[i] != k->grid; i++) {
     if (k->body.v[i]->kind == STMT_LET)
       sema_check_let(c, k->body.v[i]);
@@ -70,6 +71,7 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   c.tree = ARENA_NEW(a, SemaTree);
   c.tree->kernel = k;
   c.out = &nowhere;
+  /* Errors in the signature do not stop the walk: the body's own errors show in the same run. */
   sema_block_push(&c, &params);
   sema_signature_enter(&c);
   sema_block_push(&c, &body);

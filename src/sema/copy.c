@@ -23,6 +23,7 @@ static TExpr *none(Check *c, Span span) {
  * axes with the tile's extents. Of `A.T[i, j]` the extents go to the axes swapped back. */
 static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
   TRegion *r = &g->as.region;
+  /* So many leading indices choose a slice; the others are where the tile begins. */
   int lead = r->buf->rank - shape->rank;
   if (lead < 0) {
     diag_add(c->sink, E0228, g->span, "%s has %d axes, too few for the %d of %s", r->buf->name,
@@ -69,6 +70,7 @@ static bool slices_take(Check *c, TExpr *g, const SemaType *shape) {
     if (!a->keep)
       continue;
     int64_t n = want.extent[at++];
+    /* An extent of 0 was left open. */
     if (a->extent && a->extent != n) {
       diag_add(c->sink, E0228, g->span,
                "copy moves equal extents: axis %d of this region of %s has %lld, the other side "
@@ -101,6 +103,7 @@ static bool has_extents(const TExpr *g, bool origin) {
 static bool settle_globals(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_origin,
                            Span span) {
   SemaType t = src->type;
+  /* The source first: it is what the reader reads first. */
   if (has_extents(src, s_origin)) {
     sema_region_shape(&src->as.region, &t);
     return take_shape(c, dst, d_origin, &t);
@@ -335,6 +338,7 @@ TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
   Args args;
   if (!sema_take_args(c, e, op_info(op)->name, cas ? three : two, cas ? 3 : 2, cas ? 3 : 2, &args))
     return sema_texpr_error(c, e->span);
+  /* Inlining may repeat or drop a pure fn's work, never an effect. */
   if (c->fn) {
     diag_add(c->sink, E0106, e->span, "a fn that a kernel calls is pure: it has no atomics");
     return sema_texpr_error(c, e->span);
@@ -344,6 +348,7 @@ TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
   TExpr *v = sema_check_value(c, args.v[cas ? 2 : 1]);
   if (sema_is_error(v) || !atomic_place(c, p, op, args.v[0]) || !writable_element(c, p, args.v[0]))
     return sema_texpr_error(c, e->span);
+  /* A comparison of whole regions has no one old value to tell of. */
   if (sema_is_tile(v) && !cas) {
     p = as_origin(c, args.v[0], p, &origin);
     return sema_is_error(p) ? p : atomic_tile(c, p, origin, op, v, e->span);

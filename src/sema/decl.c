@@ -79,6 +79,7 @@ bool sema_check_type(Check *c, const AstType *t, SemaType *out) {
     int64_t *n = &out->extent[i];
     if (!tile_extent(c, &t->extents[i], n))
       return false;
+    /* An empty axis must not hide that the others are far too large. */
     if (__builtin_mul_overflow(size, *n ? *n : 1, &size) || size > (int64_t)1 << 31) {
       diag_add(c->sink, E0221, t->span, "this tile would have more than 2147483648 elements");
       return false;
@@ -118,6 +119,7 @@ static TExpr *let_tile(Check *c, const AstDecl *d, TExpr *v, const SemaType *wri
 static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *written) {
   if (written)
     v = sema_convert(c, v, written->dtype);
+  /* Known now: no statement, and it may be an extent. */
   if (sema_is_error(v) || sema_is_const(v))
     return v;
   if (c->pre && !sema_is_pure(v)) {
@@ -168,6 +170,7 @@ void sema_check_let(Check *c, const AstStmt *s) {
     sema_sym_value(c, names->v[0].name, x, "a `let`");
     return;
   }
+  /* All values before any name, as for a single one. */
   bool ok = unpacks(c, v, names->n, s->span);
   TExpr **x = ARENA_ARRAY(c->a, TExpr *, names->n);
   for (size_t i = 0; i < names->n; i++)
@@ -275,6 +278,7 @@ static void one_tile(Check *c, const AstDecl *d, TSpace space) {
   TBuf *b = sema_tbuf_new(c, space, d->name.text, &t, d->name.span);
   sema_tstmt_new(c, TS_ALLOC, d->span)->as.alloc = b;
   sema_sym_value(c, d->name, sema_texpr_whole(c, b, d->name.span), "a tile");
+  /* Its elements are unwritten until something writes them. */
   if (!init)
     return;
   TRegion r = sema_region_whole(c, b, d->span);

@@ -21,6 +21,7 @@ TExpr *sema_check_lazy(Check *c, const AstExpr *e) {
   c->out = &body;
   TExpr *v = sema_check_expr(c, e);
   c->out = out;
+  /* Nothing had to be said before it: it may be evaluated like any other. */
   if (!body.n || sema_is_error(v))
     return v;
   TExpr *seq = sema_texpr_new(c, TE_SEQ, v->type, e->span);
@@ -65,6 +66,7 @@ static TExpr *logical(Check *c, const AstExpr *e) {
   const char *what = is_or ? "an operand of `or`" : "an operand of `and`";
   TExpr *x = sema_check_expr(c, e->as.binary.x);
   bool ok = want_bool(c, x, e->as.binary.x, what);
+  /* false and …, true or …: decided. */
   if (ok && sema_known_bool(x, &known) && known == is_or)
     return sema_texpr_bool(c, known, e->span);
   TExpr *y = sema_check_lazy(c, e->as.binary.y);
@@ -215,6 +217,7 @@ static TExpr *compare(Check *c, const AstExpr *e) {
       chained_tiles(c, e);
       return sema_texpr_error(c, e->span);
     }
+    /* Both neighbours use it. */
     if (i + 1 < n && sema_is_num(right) && !sema_is_pure(right))
       right = sema_bind_value(c, "middle", right, x[i + 1]->span);
     TExpr *r = compare_two(c, e->as.compare.ops[i], left, right, x[i], x[i + 1],
@@ -237,12 +240,14 @@ static TExpr *integer(Check *c, uint64_t v, Span span) {
 static TExpr *name(Check *c, const AstExpr *e) {
   const char *text = e->as.name;
   Sym *s = sema_sym_find(c, text);
+  /* A read of the variable as it is then. */
   if (s && s->kind == SYM_VAR)
     return sema_texpr_var(c, s->var, false, e->span);
   if (s && s->kind == SYM_POISON)
     return sema_texpr_error(c, e->span);
   if (s) {
     TExpr *v = ARENA_NEW(c->a, TExpr);
+    /* A copy, for its place: messages point at the use, not at the declaration. */
     *v = *s->value;
     v->span = e->span;
     return v;
@@ -256,6 +261,7 @@ static TExpr *name(Check *c, const AstExpr *e) {
   if (strcmp(text, "sms") == 0 && c->tree) {
     if (!c->tree->sms) {
       c->tree->sms = sema_tvar_new(c, TV_SMS, text, DT_I64, e->span);
+      /* Any target has one at least. */
       c->tree->sms->lo = 1;
     }
     return sema_texpr_var(c, c->tree->sms, true, e->span);

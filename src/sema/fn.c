@@ -14,8 +14,10 @@
 
 #include <string.h>
 
+/* ALIAS_MAX: nodes of an argument that may be repeated wherever its parameter stands. */
 enum { FN_MAX_PARAMS = 32, ALIAS_MAX = 32 };
 
+/* A call while it is being inlined: arguments by parameter, typed in the caller's scope. */
 typedef struct Call {
   const AstExpr *ast;
   const AstFn *fn;
@@ -84,6 +86,7 @@ static bool check_args(Check *c, Call *call) {
     TExpr *x = p->type ? sema_check_value(c, call->source[i]) : sema_check_expr(c, call->source[i]);
     call->arg[i] = x;
     ok = ok && !sema_is_error(x);
+    /* One tile for a scalar parameter makes the whole call one per element. */
     call->apply = call->apply || (scalar_param(p) && sema_is_tile(x));
   }
   return ok;
@@ -151,6 +154,7 @@ static TVar *element_param(Check *c, const AstDecl *p, TExpr **x) {
     return NULL;
   if (!sema_is_num(*x) && !sema_is_tile(*x))
     return NULL;
+  /* A parameter with a type has a typed value, whatever it was given. */
   bool untyped = !p->type && (*x)->type.untyped;
   *x = sema_convert(c, *x, t);
   TVar *v = sema_tvar_new(c, TV_LET, p->name.text, t, p->span);
@@ -272,6 +276,7 @@ TExpr *sema_check_fn_call(Check *c, const AstExpr *e, const char *module, const 
   int loops = c->loops;
   size_t diags = c->sink->n;
   c->loops = 0;
+  /* The fn sees none of the kernel's names. */
   c->block = NULL;
   sema_block_push(c, &scope);
   c->scope = f.scope ? f.scope : from;

@@ -53,6 +53,7 @@ static bool outside(Check *c, const Subject *s, int axis, int64_t at, Span span)
 static bool single(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   TExpr *i = sema_check_int(c, a->start, "an index");
   int64_t at;
+  /* What is known to be outside is an error before anything runs. */
   if (sema_is_error(i) || (sema_is_const_int(i, &at) && outside(c, s, axis, at, a->span)))
     return false;
   *out = (TAxis){.origin = i, .extent = 1, .step = 1};
@@ -161,6 +162,7 @@ static bool slice(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis 
   if (sema_is_error(stop))
     return false;
   int64_t length;
+  /* k*BN and (k + 1)*BN differ by BN. */
   if (!sema_texpr_difference(stop, out->origin, &length))
     return open_stop(c, s, axis, a, stop, out);
   if (length < 0) {
@@ -180,6 +182,7 @@ static bool one_axis(Check *c, const Subject *s, int axis, const AstAxis *a, TAx
 
 /* ---------------------------------------------------------------- all axes */
 
+/* All of one bracket, after typing. */
 typedef struct Axes {
   TAxis axis[SEMA_MAX_RANK];
   bool new_axis[SEMA_MAX_RANK]; /* per axis of the result */
@@ -218,6 +221,7 @@ static bool count_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) 
 
 /* Axes that are left out are whole, as in NumPy. */
 static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
+  /* Axes without an index are filled in below. */
   memset(out, 0, sizeof *out);
   if (!count_axes(c, e, s, out))
     return false;
@@ -230,6 +234,7 @@ static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
     ok = one_axis(c, s, axis, a, &out->axis[axis]) && ok;
     axis++;
   }
+  /* t[i] of a matrix is its row. */
   for (; axis < s->rank; axis++) {
     int64_t n = s->global ? 0 : extent_of(s, axis);
     out->axis[axis] =
@@ -396,6 +401,7 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   Axes x;
   if (!read_axes(c, e, &s, &x))
     return sema_texpr_error(c, e->span);
+  /* A single index for every axis: one element. */
   if (x.given == x.nsingle && x.given == s.rank && !x.nnew)
     return element(c, &s, &x, e->span);
   TExpr *r = s.buf ? region(c, &s, &x, e->span) : value_slice(c, &s, &x, e->span);

@@ -38,6 +38,7 @@ static bool layout_choice(const TBuf *b, const int64_t *v, const TExpr *e, Scala
   bool yes = c.as.i != 0;
   if (e->kind == TE_COND)
     return layout_value(b, v, e->arg[yes ? 0 : 2], out);
+  /* Decided by the left side. */
   if (yes == (e->kind == TE_OR)) {
     *out = c;
     return true;
@@ -132,6 +133,7 @@ static bool check_map(Check *c, const TBuf *b, const TExpr *map, Span span) {
                "value for each element");
       return false;
     }
+    /* Before the tile's own memory. */
     if (at.as.i < 0) {
       diag_add(c->sink, E0311, span, "this layout of %s sends %s to the offset %lld", b->name,
                element_text(c, b, e), (long long)at.as.i);

@@ -14,6 +14,7 @@
 
 /* ---------------------------------------------------------------- loops */
 
+/* What the author wrote, not yet typed; NULL where left out. */
 typedef struct Range { /* the call after `in` */
   const AstExpr *call;
   const AstExpr *lo, *hi, *step, *stages;
@@ -72,6 +73,7 @@ static bool range_args(Check *c, Range *r) {
   for (size_t i = n; i < args->n; i++)
     if (!range_named(c, &v[i], r))
       return false;
+  /* pipelined(n, 3) reads as three stages; with stages named, two numbers are bounds. */
   bool last = r->loop == TF_PIPELINED && !r->stages && (n == 2 || n == 4);
   if (last)
     r->stages = v[--n].value;
@@ -141,6 +143,7 @@ static void index_range(TVar *v, const TStmt *s) {
     v->lo = step > 0 ? lo : lo + 1;
   if (sema_is_const_int(past, &hi) && hi > INT64_MIN)
     v->hi = step > 0 ? hi - 1 : hi;
+  /* An empty range would have no meaning for those who use it. */
   if (v->lo > v->hi) /* it never runs */
     v->lo = v->hi;
 }
@@ -263,6 +266,7 @@ static void parallel_loop(Check *c, const AstStmt *s, Range *r) {
   *t = (TStmt){.kind = TS_FOR, .span = s->span};
   t->as.loop.loop = TF_PARALLEL;
   bool ok = parallel_head(c, s, r, t, index);
+  /* A `break` inside belongs to serial loops inside. */
   int loops = c->loops;
   c->loops = 0;
   c->parallel++;
@@ -288,6 +292,7 @@ void sema_check_for(Check *c, const AstStmt *s) {
 void sema_check_while(Check *c, const AstStmt *s) {
   TStmt *t = ARENA_NEW(c->a, TStmt);
   *t = (TStmt){.kind = TS_WHILE, .span = s->span};
+  /* Its statements go with it: they run before every iteration. */
   TExpr *cond = sema_check_lazy(c, s->as.loop_while.cond);
   bool ok = !sema_is_error(cond) && sema_is_num(cond) && cond->type.dtype == DT_BOOL;
   if (!ok && !sema_is_error(cond))

@@ -65,6 +65,7 @@ void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what) {
 
 typedef VEC(const char *) NameList;
 
+/* Words of call.c that are no rows of ops.def, for "did you mean". */
 static const char *const words[] = {
     "copy",       "fill",       "gemm",       "sum",        "prod",       "max",
     "min",        "absmax",     "any",        "all",        "argmax",     "argmin",
@@ -93,6 +94,7 @@ static void visible_names(Check *c, NameList *out) {
 TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
   NameList list = {0};
   visible_names(c, &list);
+  /* Over everything visible: a variable, a host fn, a word, a dtype. */
   const char *near = names_closest(name, list.v, list.n);
   Diag *d = diag_add(c->sink, E0101, span, "there is no name %s here", name);
   if (near)
@@ -118,6 +120,7 @@ const char *sema_source_text(Check *c, const AstExpr *e) {
   const char *s = e ? sema_span_text(c, e->span) : NULL;
   if (!s)
     return NULL;
+  /* It is in parentheses already. */
   if (e->paren && *s == '(')
     return s;
   switch (e->kind) {
@@ -199,6 +202,7 @@ SemaNum sema_num_of(Check *c, const TExpr *e, const AstExpr *ast) {
 bool sema_enter(Check *c, Span span) {
   if (++c->depth <= CHECK_MAX_DEPTH)
     return true;
+  /* Deeper calls back out without a word. */
   if (c->depth == CHECK_MAX_DEPTH + 1)
     diag_add(c->sink, E0109, span, "this is nested too deeply, the fns it calls included");
   return false;

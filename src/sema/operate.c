@@ -62,6 +62,7 @@ static bool has_elements(Check *c, const TExpr *e) {
 TExpr *sema_convert(Check *c, TExpr *e, DType t) {
   if (sema_is_error(e) || !has_elements(c, e))
     return sema_texpr_error(c, e->span);
+  /* At run time nothing can be refused: it converts by the language's rules. */
   if (!sema_is_const(e))
     return e->type.dtype == t && !e->type.untyped ? e : retyped(c, e, t);
   if (e->type.untyped && !sema_fits(e->as.value, t))
@@ -147,6 +148,7 @@ TExpr *sema_apply_rule(Check *c, const SemaRule *r, TExpr **args, int n, Span sp
     if (sema_is_error(v[i]))
       return v[i];
   }
+  /* Operands are taken two at a time; the shape so far stands for those before. */
   const TExpr *shape = v[0];
   for (int i = 1; i < n; i++) {
     SemaType both;

@@ -17,12 +17,14 @@
 
 #include "sema.h"
 
+/* What a declared name can be. */
 typedef enum SymKind {
   SYM_VALUE, /* an immutable scalar, a compile-time value, a tile or tensor: `value` */
   SYM_VAR,   /* a `var` */
   SYM_POISON /* declared, but with an error: silent */
 } SymKind;
 
+/* One declared name. Shadowed ones stay in their blocks, untouched. */
 typedef struct Sym {
   const char *name;
   SymKind kind;
@@ -78,6 +80,7 @@ typedef struct Check {
   size_t inlined; /* statements inlined so far */
 } Check;
 
+/* The C stack bounds the first (each level is a few frames), patience the second. */
 enum { CHECK_MAX_DEPTH = 900, CHECK_MAX_INLINED = 20000 };
 
 /* --- tree.c: making and comparing nodes --- */
@@ -244,7 +247,8 @@ void sema_view_copy(Check *c, TExpr *dst, bool d_origin, TExpr *src, bool s_orig
 /* --- call.c: calls --- */
 
 TExpr *sema_check_call(Check *c, const AstExpr *e);
-/* Arguments by parameter, as written; NULL where not given. */
+/* Arguments by parameter, as written; NULL where not given. Nothing is evaluated yet: each word
+ * decides in which order its arguments are. */
 typedef struct Args {
   const AstExpr *v[8];
 } Args;

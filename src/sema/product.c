@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+/* Every message here shows both operands. */
 typedef struct Sides {
   TExpr *x, *y;
   const char *xs, *ys; /* source texts, for messages */
@@ -49,6 +50,7 @@ static void hint_transpose(Check *c, Diag *d, const Sides *s, const AstExpr *ay)
   const int64_t k = s->x->type.extent[1], *e = s->y->type.extent;
   bool t = ay->kind == EXPR_ATTR && strcmp(ay->as.attr.name.text, "T") == 0;
   const char *other = t ? name_of(c, ay->as.attr.base, "Y") : arena_printf(c->a, "%s.T", s->ys);
+  /* The plain case: y lies the other way round. */
   if (e[1] == k) {
     diag_hint(c->sink, d, "%s @ %s has equal inner extents; `tilesh explain E0231` says more",
               s->xs, other);
@@ -90,6 +92,7 @@ static bool one_dtype(Check *c, const Sides *s) {
   diag_also(c->sink, d, s->y->span, NULL);
   if (x == DT_BOOL || y == DT_BOOL)
     return false;
+  /* The wider side is converted: that is the usual p of an attention. */
   bool left = dtype_bits(x) >= dtype_bits(y);
   const char *xs = s->xs, *ys = s->ys;
   if (left)
@@ -176,6 +179,7 @@ TExpr *sema_check_gemm(Check *c, const AstExpr *e) {
   TExpr *dot = sema_check_product(c, x, y, e, args.v[0], args.v[1]);
   if (sema_is_error(acc) || sema_is_error(dot) || !accumulator(c, acc, dot, e->span))
     return none;
+  /* Appended last, when every option is right. */
   TStmt *s = ARENA_NEW(c->a, TStmt);
   *s = (TStmt){.kind = TS_DOT, .span = e->span};
   s->as.dot.c = acc->as.region;

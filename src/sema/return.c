@@ -48,6 +48,7 @@ static TExpr *resume(Check *c, Rest *rest) {
   if (!rest)
     return NULL;
   Block *inner = c->block;
+  /* Names that the rest declares are declared again on the next way. */
   size_t n = rest->scope->syms.n;
   c->block = rest->scope;
   TExpr *v = run(c, rest->block, rest->i, rest->up);
@@ -144,6 +145,7 @@ static TExpr *branch(Check *c, const AstStmt *s, size_t k, Rest *rest) {
     return cond;
   if (sema_known_bool(cond, &known))
     return known ? run_arm(c, &arm->body, rest) : branch(c, s, k + 1, rest);
+  /* Each way has statements of its own; what both need stands before, in out. */
   TStmts tb = {0}, ob = {0}, *out = c->out;
   c->out = &tb;
   TExpr *then = run_arm(c, &arm->body, rest);
@@ -265,6 +267,7 @@ static TExpr *loop(Check *c, const AstStmt *s, Rest *rest) {
   append(c, &body);
   if (c->sink->errors != errors)
     return sema_texpr_error(c, s->span);
+  /* Compile-time branches may have taken all returns away. */
   if (!l.result) /* no return was left in it */
     return resume(c, rest);
   c->out = &other_body;

@@ -24,10 +24,12 @@
 #include "ops/ops.h"
 #include "parser/parser.h"
 
+/* Axes of a tensor or tile; the same as IR_MAX_RANK, which sema may not include. */
 enum { SEMA_MAX_RANK = 8 };
 
 /* ---------------------------------------------------------------- numbers that meet (typing.c) */
 
+/* Host numbers without a type are f64 where a kernel's become f32: language.md, Types. */
 typedef enum SemaSide { SEMA_HOST, SEMA_KERNEL } SemaSide;
 
 /* What typing knows of an operand. An untyped `int` has dtype I64, an untyped `float` F64. */
@@ -114,6 +116,7 @@ typedef struct SemaValue {
   size_t n;
 } SemaValue;
 
+/* Its kind follows from the written type, else from the default, else from what is set. */
 typedef struct SemaStatic { /* a compile-time parameter */
   AstName name;
   const AstDecl *decl;
@@ -125,12 +128,14 @@ typedef struct SemaStatic { /* a compile-time parameter */
   SemaValue value;    /* the default, where it could be computed at the definition */
 } SemaStatic;
 
+/* Symbolic extents are bound at the launch, static ones before compiling. */
 typedef struct SemaExtent { /* one axis of a tensor parameter, as written */
   const AstExtent *ast;
   const char *name; /* the symbolic or static extent that it is (`M`, `static D`), or NULL */
   bool is_static;   /* `name` is a static extent, known when the kernel is compiled */
 } SemaExtent;
 
+/* Inputs in their order, then outputs; the launch binds them so. */
 typedef struct SemaParam { /* an input or an output */
   AstName name;
   const AstDecl *decl;
@@ -180,6 +185,8 @@ SemaSpec *sema_spec_copy(Arena *a, const SemaKernel *k, const SemaSpec *s);
 bool sema_set(const SemaKernel *k, SemaSpec *s, const char *name, SemaValue value, Span span,
               DiagSink *sink);
 
+/* Tensors by their shape and dtype only: data are the session's. Shapes of outputs given by `out =`
+ * are compared with what the inputs said. */
 typedef struct SemaArg { /* the argument for an input; outputs of `out =` too */
   bool given;            /* false: skipped (an output that the call allocates) */
   bool tensor;
@@ -227,7 +234,8 @@ typedef struct SemaType {
 typedef struct TExpr TExpr;
 typedef struct TStmt TStmt;
 
-/* Where a scalar of the tree comes from; only TV_VAR changes. */
+/* Where a scalar of the tree comes from; only TV_VAR changes. An int's range is what loops, grids
+ * and extents say; it only ever removes checks. */
 typedef enum TVarKind { TV_LET, TV_VAR, TV_INDEX, TV_GRID, TV_PARAM, TV_EXTENT, TV_SMS } TVarKind;
 typedef struct TVar { /* a scalar */
   const char *name;
@@ -242,6 +250,7 @@ typedef struct TVar { /* a scalar */
 typedef enum TSpace { TB_GLOBAL, TB_SHARED, TB_FRAGMENT, TB_LOCAL } TSpace;
 /* A stated layout; TL_NONE: the compiler's choice. */
 typedef enum TLayoutKind { TL_NONE, TL_SWIZZLE, TL_PADDED, TL_MAP } TLayoutKind;
+/* One buffer a declaration; a tile declared in a loop is one TBuf, new in each iteration. */
 typedef struct TBuf { /* a tensor parameter or a tile */
   const char *name;
   Span span;
@@ -266,6 +275,8 @@ typedef struct TAxis {
   bool keep;
   TExpr *stop; /* or NULL */
 } TAxis;
+/* A region never copies: operations read and write the buffer through it. Where it leaves the
+ * buffer is known only at run time, unless its origins are constants. */
 typedef struct TRegion {
   TBuf *buf;
   TAxis axis[SEMA_MAX_RANK];
@@ -328,7 +339,8 @@ struct TExpr {
       size_t n;
     } string;
     TVar *var;
-    OpCode op;      /* OP */
+    OpCode op; /* OP */
+    /* Axes of a region are those of its buffer, `.T` is a flag: see TRegion. */
     TRegion region; /* REGION; ELEM: every axis dropped; SLICE: buf NULL, axes of arg[0] */
     bool new_axis[SEMA_MAX_RANK];
     int perm[SEMA_MAX_RANK];
@@ -390,6 +402,7 @@ struct TStmt {
       TVar *var;
       TExpr *value;
     } let;
+    /* ALLOC: its elements are unwritten from here on. */
     TBuf *alloc;
     struct { /* ASSIGN, STORE */
       TRegion dst;

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+/* `str` is what the host's conversion is called. */
 static const struct KindName {
   const char *name;
   SemaValueKind kind;
@@ -252,6 +253,7 @@ static TExpr *default_value(Check *c, SemaStatic *s) {
              "the default of %s must be known when the kernel is compiled", s->name.text);
     return sema_texpr_error(c, s->decl->span);
   }
+  /* `x: float = 1` is fine. */
   bool widens = s->kind == SV_FLOAT && v.kind == SV_INT;
   if (s->kind != SV_UNSET && v.kind != s->kind && !widens) {
     diag_add(c->sink, E0306, s->decl->init->span, "%s is %s, its default is %s", s->name.text,
@@ -286,6 +288,7 @@ static void enter_statics(Check *c) {
   for (size_t i = 0; i < c->kernel->nstatics; i++) {
     SemaStatic *s = &c->kernel->statics[i];
     TExpr *v = static_value(c, i);
+    /* The default's kind is the parameter's where no type says it. */
     if (c->defining && to_value(v, &s->value) && s->kind == SV_UNSET)
       s->kind = s->value.kind;
     sema_sym_value(c, s->name, v, "a compile-time parameter");
@@ -433,6 +436,7 @@ static bool enter_shape(Check *c, const SemaParam *p, TBuf *b) {
       diag_add(c->sink, E0308, x->span, "an extent is computed of extents and scalars alone");
       e = sema_texpr_error(c, x->span);
     }
+    /* Kept also where it is wrong: the rank is right. */
     b->shape[j] = e;
     if (x->name && !x->is_static) {
       TExpr *v = ARENA_NEW(c->a, TExpr);
@@ -453,6 +457,7 @@ static void enter_tensor(Check *c, size_t i) {
   bool typed = sema_check_dtype(c, p->decl->type, &t.dtype);
   TBuf *b = sema_tbuf_new(c, TB_GLOBAL, p->name.text, &t, p->name.span);
   bool shaped = enter_shape(c, p, b);
+  /* Inputs are never written, so loads from them may be cached and moved. */
   b->immutable = !p->output && !p->inout;
   if (!typed || !shaped) {
     sema_sym_declare(c, p->name, SYM_POISON, "a parameter");
@@ -488,6 +493,7 @@ bool sema_signature_enter(Check *c) {
   enter_scalars(c);
   enter_static_extents(c);
   enter_symbols(c);
+  /* Outputs come after all inputs: their shapes may use any name. */
   for (size_t i = 0; i < n; i++)
     if (k->params[i].tensor)
       enter_tensor(c, i);

@@ -60,6 +60,7 @@ static void check_if(Check *c, const AstStmt *s, size_t k) {
   *t = (TStmt){.kind = TS_IF, .span = s->span};
   t->as.branch.cond = cond;
   sema_check_block_into(c, &s->as.branch.arms[k].body, &t->as.branch.then);
+  /* An `else if` runs its condition only there. */
   TStmts *out = c->out;
   c->out = &t->as.branch.other;
   check_if(c, s, k + 1);
@@ -88,6 +89,7 @@ static void check_assert(Check *c, const AstStmt *s) {
 /* A call whose value is not used: atomics keep their effect, others their faults. */
 static void check_call_stmt(Check *c, const AstStmt *s) {
   TExpr *v = sema_check_expr(c, s->as.expr);
+  /* A pure value that nothing uses has no trace. */
   if (sema_is_error(v) || !sema_is_num(v) || sema_is_pure(v))
     return;
   TStmt *t = sema_tstmt_new(c, v->kind == TE_ATOMIC ? TS_ATOMIC : TS_EVAL, s->span);

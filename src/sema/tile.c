@@ -99,6 +99,7 @@ static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims)
 
 /* A vector's only axis is the whole of it: a scalar. */
 TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
+  /* sum(v, axis = 0) of a vector is a scalar, too. */
   bool all = axis < 0 || (x->type.rank == 1 && !keepdims);
   TExpr *e =
       sema_texpr_wrap1(c, TE_REDUCE, reduced_type(x, op, all ? -1 : axis, keepdims), x, span);
@@ -265,12 +266,14 @@ static bool is_place(const TExpr *e, const TRegion *dst) {
 static bool assign_product(Check *c, const TRegion *dst, TExpr *v, const SemaType *to, Span span) {
   if (v->type.dtype != dst->buf->dtype || !sema_type_same_shape(&v->type, to))
     return false;
+  /* c = a @ b */
   if (v->kind == TE_DOT) {
     dot_stmt(c, dst, v, false, span);
     return true;
   }
   if (v->kind != TE_OP || v->as.op != OP_ADD)
     return false;
+  /* c = c + a @ b, in either order. */
   int dot = v->arg[1]->kind == TE_DOT ? 1 : 0;
   if (v->arg[dot]->kind != TE_DOT || !is_place(v->arg[1 - dot], dst) ||
       !sema_type_same_shape(&v->arg[dot]->type, to))

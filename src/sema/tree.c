@@ -142,6 +142,7 @@ bool sema_is_num(const TExpr *e) {
 bool sema_is_const_int(const TExpr *e, int64_t *v) {
   if (e->kind != TE_CONST || !dtype_is_int(e->type.dtype))
     return false;
+  /* From 2^63 on. */
   if (dtype_is_unsigned(e->as.value.type) && e->as.value.as.i < 0)
     return false; /* beyond i64 */
   *v = e->as.value.as.i;
@@ -219,6 +220,7 @@ TExpr *sema_texpr_op(Check *c, OpCode op, SemaType type, TExpr *const *args, int
       return sema_texpr_error(c, span);
   }
   e->nargs = n;
+  /* Tiles of constants are not folded: they have no node of their own. */
   if (type.kind == TY_NUM)
     fold(c, e);
   return e;
@@ -308,6 +310,7 @@ bool sema_texpr_same(const TExpr *a, const TExpr *b) {
 }
 
 enum { LIN_MAX = 24 };
+/* An index taken apart. Coefficients wrap as the program's own arithmetic does. */
 typedef struct Lin { /* sum of coef * atom, and a constant */
   const TExpr *atom[LIN_MAX];
   int64_t coef[LIN_MAX];
@@ -331,6 +334,7 @@ static void lin_atom(Lin *l, const TExpr *e, int64_t k) {
       l->coef[i] = wrap_add(l->coef[i], k);
       return;
     }
+  /* More terms than any index has. */
   if (l->n == LIN_MAX) {
     l->ok = false;
     return;
@@ -369,6 +373,7 @@ static void lin_add(Lin *l, const TExpr *e, int64_t k) {
       break;
     lin_add(l, e->arg[0], k);
     return;
+  /* Only by a constant: a product of two variables is an atom. */
   case OP_MUL: {
     int other = sema_is_const_int(e->arg[0], &v) ? 1 : 0;
     if (other || sema_is_const_int(e->arg[1], &v)) {

@@ -130,6 +130,7 @@ static bool meet_typed(Arena *a, SemaSide side, SemaNum free, SemaNum typed, Sem
   }
   if (free.constant && !sema_fits(free.value, t))
     return does_not_fit(a, free, t, out);
+  /* i + n with n an extent: it would not fit an i8, and need not. */
   if (untyped_int(free) && dtype_is_int(t) && !free.constant && !typed.array)
     t = DT_I64;
   result(out, t, false);
@@ -144,6 +145,7 @@ static DType common_float(DType x, DType y) {
     return y;
   if (!dtype_is_float(y))
     return x;
+  /* f16 and bf16: neither holds the other. */
   if (dtype_bits(x) == dtype_bits(y))
     return DT_F32;
   return dtype_bits(x) > dtype_bits(y) ? x : y;
@@ -387,7 +389,8 @@ static bool meet_all(Arena *a, SemaSide side, const SemaNum *x, int n, SemaRule 
     sum.dtype = out->dtype;
     sum.untyped = out->untyped;
   }
-  /* A literal may have met an untyped number first and the typed one later. */
+  /* (x, 1, h) with h an f16: A literal may have met an untyped number first and the typed one
+   * later. */
   for (int i = 0; i < n && !out->untyped; i++)
     if (x[i].untyped && x[i].constant && !sema_fits(x[i].value, out->dtype))
       return does_not_fit(a, x[i], out->dtype, out);

@@ -63,6 +63,7 @@ static TExpr *count(Check *c, const TExpr *view, Span span) {
 
 /* A condition of the run, with words for where it fails. */
 static void demand(Check *c, TExpr *cond, const char *text, Span span) {
+  /* What is surely so is not asked at run time. */
   bool known;
   if (sema_is_error(cond) || (sema_known_bool(cond, &known) && known))
     return;
@@ -142,6 +143,7 @@ static void place(Check *c, const TExpr *view, TExpr *const *index, TRegion *out
     out->trans = false;
     return;
   }
+  /* Views of views: each takes its own map off. */
   const TExpr *base = view->arg[0];
   if (view->kind == TE_PERMUTE) {
     for (int i = 0; i < view->type.rank; i++)
@@ -179,6 +181,7 @@ TExpr *sema_view_element(Check *c, const TExpr *view, const TAxis *axis, Span sp
 
 /* ---------------------------------------------------------------- copies */
 
+/* A parallel loop whose body is still empty. */
 typedef struct Loop { /* over the points of the tile */
   TStmt *stmt;
   TExpr *index[4];
@@ -296,6 +299,7 @@ static void copy_in(Check *c, const TExpr *dst, TExpr *src, TExpr *pad, Span spa
   Loop l = open_loop(c, &dst->type, span);
   TExpr *ok = view_point(c, src, l.index, index);
   TExpr *to = tile_element(c, &dst->as.region, l.index, span);
+  /* The branch is the iteration's only statement. */
   TStmts *out = c->out;
   c->out = &l.stmt->as.loop.body;
   TStmt *s = sema_tstmt_new(c, TS_IF, span);
