@@ -307,6 +307,9 @@ static int run_stdin(const Cli *c) {
 
 /* What stands after the file are the program's own arguments. */
 static int run_file(Cli *c, int argc, char **argv, int at) {
+  size_t n = strlen(argv[at]);
+  if (n > 4 && strcmp(argv[at] + n - 4, ".lua") == 0)
+    return usage("Lua programs do not run yet:", argv[at]);
   c->session.args = (const char *const *)(argv + at + 1);
   c->session.nargs = (size_t)(argc - at - 1);
   Session *s = cli_session(c, MODE_RUN);

@@ -35,6 +35,7 @@ static void command_type(Repl *r, const char *rest) {
   show(r, status, &out);
 }
 
+/* One name a line, aligned. */
 static void show_var(void *ctx, const char *name, const char *what) {
   Str *out = ctx;
   str_addf(out, "%-12s %s\n", name, what);
@@ -82,6 +83,7 @@ static void emit(Repl *r, const char *rest, SessionEmit stage) {
   show(r, status, &out);
 }
 
+/* One function a stage, since rows of the table take no argument of their own. */
 static void command_ast(Repl *r, const char *rest) {
   emit(r, rest, EMIT_AST);
 }
@@ -108,6 +110,7 @@ static void statement(Repl *r, const char *word, const char *rest) {
     repl_say(r, "the call is unfinished\n");
 }
 
+/* Statements of the language, so that what they print and how they fail is the same. */
 static void command_check(Repl *r, const char *rest) {
   statement(r, "check", rest);
 }
@@ -134,6 +137,7 @@ static void command_device(Repl *r, const char *rest) {
     repl_say(r, arena_printf(r->arena, "%s\n", session_device(r->s)));
 }
 
+/* As `exit`, `quit` and Ctrl-D. */
 static void command_quit(Repl *r, const char *rest) {
   (void)rest;
   r->leave = true;
@@ -147,10 +151,12 @@ static const Command commands[] = {
 
 enum { COUNT = sizeof commands / sizeof *commands };
 
+/* For completion. */
 const char *repl_command_name(size_t i) {
   return i < COUNT ? commands[i].name : NULL;
 }
 
+/* Commands from the table; names from the session. */
 static void command_help(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   if (*rest) {

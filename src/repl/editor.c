@@ -164,6 +164,7 @@ static void abandon(Repl *r) {
   repl_say(r, "\n");
 }
 
+/* Waits for a key or a signal; what readline makes of keys comes back through on_line. */
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   r->got_line = false;
   r->line = NULL;

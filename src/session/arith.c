@@ -15,6 +15,8 @@ enum { PIECE = 1024, PARALLEL_FROM = 1 << 16, PIECES_A_TASK = 16 };
 
 /* Typing ----------------------------------------------------------------------------------- */
 
+/* A literal is told from a computed number: only a literal takes the type that it meets without
+ * becoming i64 beside a typed integer scalar. */
 SemaNum arith_number(Value v) {
   SemaNum n = {.dtype = DT_NONE};
   if (v.kind == VAL_TENSOR) {
@@ -90,6 +92,8 @@ Scalar arith_fit(Session *s, Value v, DType t, Span span) {
   return scalar_convert(val_to_scalar(v), t);
 }
 
+/* For element and slice stores and augmented assignments: floats truncate into integers there,
+ * as copy does. */
 Scalar arith_store(Session *s, Value v, DType t, Span span) {
   check_fit(s, v, t, span);
   return scalar_convert(val_to_scalar(v), t);
@@ -133,6 +137,8 @@ static _Noreturn void no_result(Session *s, OpCode op, Span span) {
   host_fail(s, E0401, span, "integer division by zero");
 }
 
+/* One lane of the same operation that strips do; op_eval keeps the two alike. The result stays a
+ * literal where all operands were, so that -1 and 2 * 3 still adapt. */
 static Value apply_scalars(Session *s, const Operation *o, const SemaRule *rule, const Value *v,
                            int n) {
   Scalar x[3], out = {DT_I64, {.i = 0}};
@@ -252,6 +258,7 @@ typedef struct Split {
   size_t n, piece;
 } Split;
 
+/* One task of the pool: a run of neighbouring pieces, so that workers stay apart in memory. */
 static void run_split(void *ctx, size_t i, int worker) {
   (void)worker;
   Split *s = ctx;
@@ -259,6 +266,7 @@ static void run_split(void *ctx, size_t i, int worker) {
   s->fn(s->ctx, lo, hi);
 }
 
+/* Results do not depend on how the range is cut: every piece writes its own elements. */
 void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, size_t lo, size_t hi),
                     void *ctx) {
   Split split = {fn, ctx, n, piece};
@@ -304,6 +312,9 @@ static void common_shape(Session *s, const Operation *o, const Value *v, int n, 
   memcpy(extent, so_far.extent, sizeof so_far.extent);
 }
 
+/* Tensors are stretched to the result's shape by strides of 0, which runs read again and again;
+ * scalars are filled into a buffer. The condition of where is bool whatever the other operands
+ * are. */
 static void set_sources(Session *s, Job *j, const Operation *o, const SemaRule *rule, Value *v,
                         Tensor *out) {
   const Tensor *operands[TENSOR_MAX_OPERANDS] = {out};

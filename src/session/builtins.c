@@ -51,6 +51,7 @@ const Builtin *builtin_at(size_t i) {
   return NULL;
 }
 
+/* By name, since the table's rows have no other identity. */
 bool builtin_is(Value v, const char *name) {
   return v.kind == VAL_BUILTIN && strcmp(v.as.builtin->name, name) == 0;
 }
@@ -105,6 +106,7 @@ static size_t named_at(const Args *a, const char *name) {
   return SIZE_MAX;
 }
 
+/* For arguments that need more than one of the typed readers below. */
 const Value *args_named(const Args *a, const char *name) {
   size_t i = named_at(a, name);
   return i == SIZE_MAX ? NULL : &a->v[i];
@@ -145,6 +147,7 @@ int64_t host_int(Session *s, Value v, Span span, const char *what) {
   return v.as.i;
 }
 
+/* Numbered from 1 in the message, as people count arguments. */
 int64_t args_int(const Args *a, size_t i) {
   const char *what = arena_printf(session_scratch(a->s), "argument %zu of %s", i + 1, a->name);
   return host_int(a->s, a->v[i], a->spans[i], what);
@@ -159,6 +162,7 @@ DType args_dtype(const Args *a, size_t i) {
                  val_describe(a->s, a->v[i]));
 }
 
+/* Ints are taken too: rtol = 0 is common. */
 double args_number_named(const Args *a, const char *name, double otherwise) {
   size_t i = named_at(a, name);
   if (i == SIZE_MAX)
@@ -169,6 +173,7 @@ double args_number_named(const Args *a, const char *name, double otherwise) {
   return scalar_convert(val_to_scalar(a->v[i]), DT_F64).as.f;
 }
 
+/* keepdims = 1 is refused: a bool is a bool. */
 bool args_bool_named(const Args *a, const char *name, bool otherwise) {
   size_t i = named_at(a, name);
   if (i == SIZE_MAX)
@@ -179,6 +184,7 @@ bool args_bool_named(const Args *a, const char *name, bool otherwise) {
   return a->v[i].as.b;
 }
 
+/* False, and *out as it was, where it is not given. */
 bool args_int_named(const Args *a, const char *name, int64_t *out) {
   size_t i = named_at(a, name);
   if (i == SIZE_MAX)
@@ -318,6 +324,7 @@ Value builtin_int(Args *a) {
   return val_int(scalar_convert(val_to_scalar(v), DT_I64).as.i);
 }
 
+/* Strings are read independently of the locale. */
 Value builtin_float(Args *a) {
   Value v = only_scalar(a);
   if (v.kind == VAL_STRING)

@@ -148,6 +148,7 @@ static int64_t all_blocks(const Launch *l) {
   return n;
 }
 
+/* Stops at the first one. */
 static bool see_atomic(IrStmt *st, void *ctx) {
   bool *found = ctx;
   *found |= st->kind == IRK_ATOMIC;

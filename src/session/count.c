@@ -141,6 +141,7 @@ static void count_stmt(Count *c, const IrStmt *s, double times) {
   }
 }
 
+/* times: how often the block runs for each run of the kernel's block. */
 static void count_block(Count *c, const IrBlock *block, double times) {
   for (size_t i = 0; i < block->n && !c->unknown; i++)
     count_stmt(c, block->v[i], times);

@@ -215,6 +215,8 @@ static void add_site_text(const char *text, const int64_t value[2], Str *out) {
   }
 }
 
+/* The record names the call and the check in it; the text of the check is the printer's, with
+ * the index and extent put in. */
 static void report_fault(Session *s, const GpuFault *f) {
   SessionGpu *g = s->gpu;
   const Queued *q = f->call < g->nqueued ? &g->queued[f->call] : NULL;
@@ -276,6 +278,7 @@ static void show_prints(Session *s) {
   (void)session_write(s, str_text(&out), out.n);
 }
 
+/* After every wait: nothing is queued any more. */
 static void check_faults(Session *s) {
   GpuFault fault;
   if (gpu_fault_take(s->gpu->gpu, &fault))
@@ -283,6 +286,8 @@ static void check_faults(Session *s) {
   s->gpu->nqueued = 0;
 }
 
+/* Cheap where nothing is queued, so it is called at the end of every text, test and prompt
+ * entry. */
 void device_finish(Session *s) {
   if (!s->gpu || !s->gpu->gpu || s->gpu->nqueued == 0)
     return;
@@ -296,6 +301,7 @@ void device_finish(Session *s) {
   check_faults(s);
 }
 
+/* A fault of the call that made the data comes before the data. */
 bool device_settle(Session *s, Tensor *t, Str *why) {
   if (storage_on_host(t->storage))
     return true;
@@ -349,6 +355,7 @@ static void to_device(Launch *l, size_t i) {
 
 /* Compiling -------------------------------------------------------------------------------- */
 
+/* Needs no device. */
 static CudaText *cuda_text(Launch *l, const IrKernel **thread) {
   Session *s = l->s;
   *thread = launch_thread(l);
@@ -359,6 +366,8 @@ static CudaText *cuda_text(Launch *l, const IrKernel **thread) {
   return text;
 }
 
+/* From the cache on disk where the same text was compiled before; the gate's verdict is in the
+ * image. */
 static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   Session *s = l->s;
   GpuImage *image = NULL;
@@ -374,6 +383,7 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   host_fail_with(s, status);
 }
 
+/* Once a specialisation; the module stays loaded as long as the session. */
 static GpuProgram *device_program(Launch *l) {
   if (l->spec->gpu)
     return l->spec->gpu;
@@ -408,6 +418,7 @@ static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
   return scalar_convert(x, DT_I64).as.u;
 }
 
+/* Checked before it is encoded: the driver's own error names no axis. */
 static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr base) {
   GpuTmap t = {.dtype = m->buf->dtype, .rank = m->rank, .base = base, .swizzle = (int)m->swizzle};
   void *out = arena_alloc(session_scratch(l->s), 4096); /* so large because that aligns it to 64 */
@@ -435,6 +446,7 @@ static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) 
   return 0;
 }
 
+/* Each argument in a word of its own, since the driver takes addresses of values. */
 static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const IrBinding *b) {
   Gpu *g = l->s->gpu->gpu;
   if (a->kind == CUDA_ARG_TMAP)
@@ -463,6 +475,8 @@ static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const Ir
   return word;
 }
 
+/* Moves what the kernel reads to the device, then collects what the launch needs. Nothing is
+ * queued yet, so that bench can queue it many times. */
 static void prepare(Launch *l, Prepared *out) {
   Session *s = l->s;
   GpuProgram *p = device_program(l);
@@ -497,6 +511,7 @@ static void wrote(Launch *l) {
       storage_device_wrote(l->tensor[i]->storage);
 }
 
+/* Faults come back with the number of the call. */
 static void remember(Launch *l, const CudaText *text) {
   SessionGpu *g = l->s->gpu;
   if (g->nqueued == g->cap) {
@@ -510,6 +525,7 @@ static void remember(Launch *l, const CudaText *text) {
   g->queued[g->nqueued++] = (Queued){l->span, l->name, text};
 }
 
+/* Returns at once; what the host still holds of the outputs is stale from here on. */
 void device_launch(Launch *l) {
   Prepared p;
   prepare(l, &p);
@@ -542,6 +558,7 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   device_finish(l->s);
 }
 
+/* For figures only: bench's roofline. */
 const GpuProps *device_props(Session *s) {
   return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu) : NULL;
 }
@@ -563,6 +580,7 @@ void device_emit(Launch *l, SessionEmit stage, Str *out) {
     str_addn(out, image->cubin, image->cubin_n);
 }
 
+/* What print shows after "on" for a fresh result. */
 const char *session_device(Session *s) {
   return s->gpu && s->gpu->gpu && !(s->options.device && strcmp(s->options.device, "cpu") == 0)
              ? s->gpu->name
@@ -574,6 +592,7 @@ static void use_named(Session *s, void *ctx) {
   device_use(s, ctx, (Span){NULL, 0, 0});
 }
 
+/* For the prompt's :device. */
 Status session_use_device(Session *s, const char *name) {
   session_begin(s);
   return session_protect(s, use_named, (void *)(uintptr_t)name);

@@ -68,6 +68,7 @@ static void emit_call(Session *s, void *ctx) {
   launch_emit(&l, j->stage, j->out);
 }
 
+/* Nothing is run but what the arguments need. */
 Status session_emit_call(Session *s, const char *text, size_t n, SessionEmit stage, Str *out) {
   session_begin(s);
   Job j = {text, n, stage, out};

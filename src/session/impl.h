@@ -14,7 +14,7 @@
 enum { MAX_DEPTH = 1024 }; /* of calls; base's guard stops a little earlier */
 
 typedef struct Var { /* a local variable; the stack of them is the session's */
-  const char *name;
+  const char *name;  /* interned */
   Value value;
 } Var;
 
@@ -31,7 +31,7 @@ struct Module { /* a file's global scope */
 typedef struct Unit Unit; /* a parsed text: its arena, kept while something it defined lives */
 
 typedef struct PendingTest {
-  const AstStmt *stmt;
+  const AstStmt *stmt; /* a TEST */
   Module *module;
 } PendingTest;
 
@@ -39,15 +39,15 @@ typedef struct KernelCache KernelCache; /* call.c */
 typedef struct SessionGpu SessionGpu;   /* device.c */
 
 struct Session {
-  SessionOptions options;
-  Arena *arena; /* as long as the session */
-  Arena *line;  /* scratch of a run: messages, diagnostics */
+  SessionOptions options; /* copied; `device` may be changed by use_device */
+  Arena *arena;           /* as long as the session */
+  Arena *line;            /* scratch of a run: messages, diagnostics */
   /* Scratch of a statement, one arena a depth of calls, each reset when a statement at its depth
    * ends: nothing that a block, loop or function keeps across statements may lie there. */
   Arena *scratches[MAX_DEPTH];
   size_t nscratch, depth;
   Names *names;
-  DiagSink diags;
+  DiagSink diags;        /* of the run, in `line` */
   Guard *guard;          /* the innermost boundary */
   Pool *pool;            /* made on first use */
   Unit *units, *current; /* all; the one whose statements run */
@@ -60,11 +60,11 @@ struct Session {
   Object *objects; /* all counted objects */
   Object *dead;    /* those whose last reference just went (value.c) */
   bool burying;
-  TensorRandom random;
-  VEC(PendingTest) tests;
-  Value last;       /* `_` */
-  TensorDiff close; /* of the last allclose that was false: for assert's message */
-  double close_rel, close_abs;
+  TensorRandom random;         /* seed and draws so far */
+  VEC(PendingTest) tests;      /* in the order of their files and lines */
+  Value last;                  /* `_` */
+  TensorDiff close;            /* of the last allclose that was false: for assert's message */
+  double close_rel, close_abs; /* the tolerances it used */
   bool close_set;
   bool prompt, quiet; /* expressions print their value; but not this one (`;`) */
   int importing;      /* files being imported: their bench and check statements do not run */
@@ -73,9 +73,9 @@ struct Session {
   uint32_t ticks;   /* statements since the interrupt flag was last looked at */
   char *stack_base; /* address near the boundary, to bound the C stack */
   size_t stack_room;
-  uint64_t generation; /* counts definitions of functions: kernels may have inlined older ones */
-  KernelCache *kernels;
-  SessionGpu *gpu;
+  uint64_t generation;  /* counts definitions of functions: kernels may have inlined older ones */
+  KernelCache *kernels; /* NULL until a kernel is first called */
+  SessionGpu *gpu;      /* NULL until a device is first wanted */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
@@ -123,6 +123,7 @@ typedef enum Flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_RETURN } Flow;
 Flow host_block(Session *s, const AstBlock *b, Value *result);
 Flow host_stmt(Session *s, const AstStmt *st, bool top, Value *result);
 Value host_eval(Session *s, const AstExpr *e);
+/* The value of a condition; anything but a bool fails with a hint. */
 bool host_condition(Session *s, const AstExpr *e);
 void host_bind(Session *s, const char *name, Value v); /* a new local */
 /* A global at top level, else a local of the block. */
@@ -130,10 +131,14 @@ void host_define_here(Session *s, const char *name, Value v, bool top);
 void host_define(Session *s, Module *m, const char *name, Value v); /* a global */
 /* The value of a name, innermost first; NULL where nothing has it. Builtins are not looked at. */
 Value *host_lookup(Session *s, const char *name);
+/* The place of a global, or NULL; it stays good as long as the session. */
 Value *host_global(Module *m, const char *name);
+/* Cut the stacks of locals and of temporaries back to a mark. */
 void host_drop_vars(Session *s, size_t mark);
 void host_drop_temps(Session *s, size_t mark);
+/* Exactly n parts of a tuple, list or tensor into out; else fails. */
 void host_unpack(Session *s, Value v, size_t n, Span span, Value *out);
+/* Statements with files of their own: import.c, function.c. */
 void host_import(Session *s, const AstStmt *st, bool top);
 void host_assert(Session *s, const AstStmt *st);
 void host_lua(Session *s, const AstStmt *st);
@@ -155,8 +160,10 @@ typedef struct Args {
   const AstExpr *call;
 } Args;
 
+/* Calls anything that can be called; a->name is set to what it is. */
 Value host_call(Session *s, Value fn, Args *a);
 Value host_call_fn(Session *s, Value fn, Args *a); /* a `fn` of the program */
+/* Evaluates the arguments of a CALL from left to right. */
 void host_eval_args(Session *s, const AstExpr *call, Args *a);
 
 /* Arithmetic (arith.c, rules.c) ------------------------------------------------------------ */
@@ -171,8 +178,11 @@ typedef struct Operation {
 } Operation;
 
 Value arith_apply(Session *s, const Operation *o, Value *v, int n);
+/* x op y of two host values; where: the two operands' places. Fails with typing's diagnostic. */
 Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
+/* op x for - + ~. */
 Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where);
+/* One comparison: a bool, or a bool tensor where an operand is one. */
 Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
 /* What sema's typing knows of a value. */
 SemaNum arith_number(Value v);
@@ -190,7 +200,9 @@ void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, si
 
 /* Indexing (index.c) ----------------------------------------------------------------------- */
 
+/* The value that x[…] names: a number, a view, an element. */
 Value index_get(Session *s, const AstExpr *e, Value base);
+/* Stores into x[…], converting to the element type. */
 void index_set(Session *s, const AstExpr *e, Value base, Value value, Span value_span);
 /* What x[…] names: evaluated once for `x[…] += y`. */
 typedef struct Place {
@@ -199,6 +211,7 @@ typedef struct Place {
   int64_t at;   /* of a list */
 } Place;
 Place index_place(Session *s, const AstExpr *e, Value base);
+/* What the place holds, and a store into it. */
 Value index_load(Session *s, const Place *p);
 void index_store(Session *s, const Place *p, Value v, Span span);
 
@@ -214,19 +227,25 @@ struct Builtin {
   OpCode op; /* fn NULL: an elementwise operation */
   const char *signature, *doc;
 };
+/* Calls a row of the table; arguments are checked by the row's function. */
 Value builtin_call(const Builtin *b, Args *a);
 const Builtin *builtin_find(const char *name);
 const Builtin *builtin_at(size_t i); /* NULL past the last */
+/* Whether the value is that builtin (a variable may hide its name). */
 bool builtin_is(Value v, const char *name);
 
 /* Argument access, each failing with the call's name and the argument's. i: position, or -1. */
 void args_count(const Args *a, size_t least, size_t most); /* positional */
 void args_names(const Args *a, const char *const *allowed, size_t n);
+/* The value of a named argument, or NULL. */
 const Value *args_named(const Args *a, const char *name);
+/* The place of the i-th argument, or of the call. */
 Span args_span(const Args *a, size_t i);
 Tensor *args_tensor(const Args *a, size_t i); /* valid on the host */
+/* The i-th argument, which must be of that kind. */
 int64_t args_int(const Args *a, size_t i);
 DType args_dtype(const Args *a, size_t i);
+/* Named arguments with a default; args_int_named says whether it was given. */
 double args_number_named(const Args *a, const char *name, double otherwise);
 bool args_bool_named(const Args *a, const char *name, bool otherwise);
 bool args_int_named(const Args *a, const char *name, int64_t *out);
@@ -245,6 +264,7 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
+/* use_device("cuda:0"): opens it, or fails with exit status 4. */
 void device_use(Session *s, const char *name, Span span);
 /* Waits for all queued calls; a fault of one fails at the call's place. */
 void device_finish(Session *s);
@@ -253,8 +273,11 @@ void device_finish(Session *s);
 
 void kernels_free(Session *s); /* specialisations and the device */
 
+/* A call: binds, runs, gives the outputs (several: a tuple). */
 Value kernel_call(Session *s, Value kernel, Args *a);
+/* k[BM = 64]: a kernel value with more settings. */
 Value kernel_specialize(Session *s, Value kernel, const AstExpr *e);
+/* The statements `check f(…)` and `bench f(…)`, and their values. */
 Value kernel_check(Session *s, const AstExpr *call, bool as_value);
 Value kernel_bench(Session *s, const AstExpr *call, bool as_value);
 

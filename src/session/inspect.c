@@ -19,6 +19,7 @@ static void describe(Session *s, Value v, Str *out) {
   }
 }
 
+/* An arena of its own: the caller may list while a run's diagnostics are still shown. */
 void session_each_global(Session *s, void (*fn)(void *ctx, const char *name, const char *what),
                          void *ctx) {
   Arena *a = arena_new(NULL, "listing");
@@ -86,6 +87,7 @@ bool session_help(Session *s, const char *name, Str *out) {
   return true;
 }
 
+/* A name may come twice where a global hides a builtin; the editor drops doubles. */
 void session_complete(Session *s, const char *prefix, void (*fn)(void *ctx, const char *name),
                       void *ctx) {
   size_t n = strlen(prefix);

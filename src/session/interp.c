@@ -63,6 +63,7 @@ void host_define(Session *s, Module *m, const char *name, Value v) {
   set(place, v);
 }
 
+/* Functions and imports may stand in blocks; their names then end with the block. */
 void host_define_here(Session *s, const char *name, Value v, bool top) {
   if (top)
     host_define(s, s->module, name, v);

@@ -139,6 +139,7 @@ static SemaValue sema_value_of(Session *s, Value v, Span span) {
   return out;
 }
 
+/* In the order they were given: the last setting of a name wins. */
 static void apply_settings(Session *s, const KernelInfo *info, const Object *kernel, SemaSpec *spec,
                            Span span) {
   for (size_t i = 0; i < kernel->as.kernel.nsettings; i++) {
@@ -266,6 +267,7 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
   return p;
 }
 
+/* The signature, for binding arguments by name. */
 SemaKernel *kernel_sema(Session *s, Value kernel) {
   return info_of(s, kernel)->sema;
 }

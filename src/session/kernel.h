@@ -15,20 +15,20 @@
 typedef struct GpuProgram GpuProgram; /* device.c: a specialisation compiled for the device */
 
 typedef struct Spec {
-  Arena *arena;
+  Arena *arena;            /* of everything here */
   IrKernel *ir;            /* as written: tile level, or the level of the IR text */
   IrKernel *thread;        /* lowered for the evaluator; NULL until asked for */
   EvalProgram *program[3]; /* by level, NULL until run */
-  GpuProgram *gpu;
+  GpuProgram *gpu;         /* NULL until launched on the device */
   uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;
+  struct Spec *next;   /* of all specialisations of the session */
 } Spec;
 
 typedef struct KernelInfo {
-  const AstKernel *ast; /* or NULL */
-  SemaKernel *sema;     /* or NULL */
-  Map *specs;           /* key text to Spec */
-  struct KernelInfo *next;
+  const AstKernel *ast;    /* or NULL */
+  SemaKernel *sema;        /* or NULL */
+  Map *specs;              /* key text to Spec */
+  struct KernelInfo *next; /* unused by lookups: by_ast finds them */
 } KernelInfo;
 
 struct KernelCache {
@@ -40,12 +40,12 @@ struct KernelCache {
 typedef struct Launch {
   Session *s;
   Span span;
-  const char *name;
+  const char *name; /* the kernel's, for messages */
   Spec *spec;
-  const IrKernel *ir;
-  IrBinding *b;
-  size_t n;        /* parameters of ir */
-  Tensor **tensor; /* by parameter: what the kernel works on; NULL for scalars */
+  const IrKernel *ir; /* spec->ir */
+  IrBinding *b;       /* extents, strides, scalars, grid */
+  size_t n;           /* parameters of ir */
+  Tensor **tensor;    /* by parameter: what the kernel works on; NULL for scalars */
   Tensor *
       *original; /* by parameter: the caller's tensor where `tensor` is a copy of it, else NULL */
   bool *fresh;   /* by parameter: an output that this call allocated */
@@ -83,7 +83,9 @@ bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 void launch_check(Launch *l);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
+/* The options of every run on the evaluator. */
 EvalOptions session_eval_options(Session *s, EvalChecks checks);
+/* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 
@@ -92,8 +94,10 @@ SemaFn kernel_fn(Module *from, const char *module, const char *name);
 /* The i-th function of a module's scope, or NULL past the last. */
 const char *kernel_visible_name(const Module *m, size_t i);
 
+/* What kernels are compiled for, and how many multiprocessors it has. */
 const Target *session_target(Session *s);
 int64_t session_sms(Session *s);
+/* All specialisations of the session. */
 KernelCache *kernel_cache(Session *s);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
 double launch_flops(const Launch *l);
@@ -103,8 +107,10 @@ double launch_bytes(const Launch *l); /* of all tensors, each once */
 bool device_is_gpu(
     Session *s); /* opens it on first use; fails where it was asked for and is not there */
 void device_launch(Launch *l); /* queues it */
+/* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
+/* Gives back what the device holds; after the session's values are gone. */
 void device_free(Session *s);
 void gpu_program_free(GpuProgram *p);
 /* CUDA text, PTX or cubin of the launch's kernel. */

@@ -33,6 +33,7 @@ Value builtin_empty(Args *a) {
   return out;
 }
 
+/* true for bool. */
 Value builtin_ones(Args *a) {
   Value out;
   Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
@@ -61,6 +62,7 @@ static Pool *large_pool(Session *s, const Tensor *t) {
   return tensor_count(t) >= 1 << 16 ? session_pool(s) : NULL;
 }
 
+/* Uniform; the values are exact multiples of a power of two of the type. */
 Value builtin_rand(Args *a) {
   Value out;
   only_floats(a);
@@ -69,6 +71,7 @@ Value builtin_rand(Args *a) {
   return out;
 }
 
+/* The same numbers on every machine (tensor.h). */
 Value builtin_randn(Args *a) {
   Value out;
   only_floats(a);
@@ -77,6 +80,8 @@ Value builtin_randn(Args *a) {
   return out;
 }
 
+/* The end is excluded and may be one past the greatest value of the type, so that all values can
+ * be drawn. */
 Value builtin_randint(Args *a) {
   Value out;
   args_count(a, 4, 3 + TENSOR_MAX_RANK);
@@ -119,6 +124,8 @@ static Scalar number(Args *a, size_t i) {
   return val_to_scalar(a->v[i]);
 }
 
+/* The step may be the fourth argument or named; a range that is empty is a tensor of no
+ * elements. */
 Value builtin_arange(Args *a) {
   static const char *const names[] = {"step"};
   args_names(a, names, 1);
@@ -175,6 +182,7 @@ static void fill_nested(Args *a, Tensor *t, Value v, int axis, int64_t *index) {
   }
 }
 
+/* A tensor as argument is converted: tensor(f16, x) copies always. */
 Value builtin_tensor(Args *a) {
   int64_t extent[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK] = {0};
   args_names(a, NULL, 0);

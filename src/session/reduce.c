@@ -208,6 +208,7 @@ static Value reduce(Args *a, OpCode op) {
   return number_if_scalar(out);
 }
 
+/* f32 of narrow floats, i32 of narrow integers and bools (language.md, Reductions). */
 Value builtin_sum(Args *a) {
   return reduce(a, OP_SUM);
 }
@@ -233,6 +234,7 @@ static Value max_or_min(Args *a, OpCode reduction, OpCode elementwise) {
   return arith_apply(a->s, &(Operation){elementwise, a->name, a->span, a->spans}, a->v, 2);
 }
 
+/* NaN wins, so that it is seen. */
 Value builtin_max(Args *a) {
   return max_or_min(a, OP_RMAX, OP_MAX2);
 }
@@ -277,6 +279,7 @@ static int32_t best_of(OpCode op, DType t, const char *p, ptrdiff_t step, int64_
   return (int32_t)at;
 }
 
+/* Ties go to the lowest index; of a whole tensor it counts in row-major order. */
 static Value arg_best(Args *a, OpCode op) {
   Reduction r = read_args(a);
   check_takes(a, op, r.t->dtype);
@@ -311,6 +314,8 @@ static int whole_axis(Args *a, const Tensor *t, bool last) {
   return read_axis(a, t, axis);
 }
 
+/* In order of the elements, in the type of the sum: not by groups, since every partial sum is a
+ * result. */
 static void scan_row(DType t, DType to, const char *p, ptrdiff_t step, char *out, ptrdiff_t to_step,
                      int64_t n) {
   OpFold fold = op_fold(OP_SUM, t);
@@ -336,6 +341,7 @@ static Value paired_rows(Args *a, Tensor *t, int axis, DType to, Rows *from, Row
   return out;
 }
 
+/* The shape stays; the type is that of sum. */
 Value builtin_cumsum(Args *a) {
   args_names(a, axis_names, 1);
   args_count(a, 1, 1);
@@ -364,6 +370,7 @@ static int order_f64(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
+/* Differences would overflow; comparisons do not. */
 static int order_i64(const void *x, const void *y) {
   int64_t a, b;
   memcpy(&a, x, sizeof a);

@@ -330,6 +330,7 @@ static bool must_keep(const AstFile *f) {
   return false;
 }
 
+/* The unit is the current one until the text has run: its arena leaves to the same boundary. */
 AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
                        ParseStatus *status) {
   Unit *u = session_alloc(s, sizeof *u);
@@ -431,6 +432,8 @@ static bool ends_in_semicolon(const char *text, size_t n) {
   return n > 0 && text[n - 1] == ';';
 }
 
+/* An unfinished text adds no diagnostics and runs nothing; the caller asks again with more
+ * lines. */
 PromptResult session_prompt(Session *s, const char *name, const char *text, size_t n,
                             Status *status) {
   session_begin(s);

@@ -208,6 +208,7 @@ static Tensor *as_matrix(Session *s, Tensor *t, bool left, Span span) {
   return host_new_tensor(s, tensor_index(t, left ? row : column, 2, &why), &why, span).as.tensor;
 }
 
+/* Both sides are underlined; `.T` is only proposed where it would fit. */
 static _Noreturn void inner_mismatch(Session *s, const Tensor *a, const Tensor *b, Span span,
                                      const Span *where) {
   Str x = session_str(s), y = session_str(s);

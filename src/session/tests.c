@@ -53,6 +53,8 @@ static Status run_one(Session *s, const PendingTest *t, SessionTest *out) {
   return status;
 }
 
+/* Files were run before; here only their blocks are, in order. A failing test ends nothing but
+ * itself, a failed write and an interrupt end all. */
 Status session_run_tests(Session *s, const char *filter,
                          void (*report)(void *ctx, const SessionTest *test), void *ctx) {
   bool failed = false;

@@ -17,20 +17,20 @@ typedef struct Object Object;
 typedef struct Module Module;
 
 typedef enum ValueKind {
-  VAL_NIL,
-  VAL_BOOL,
-  VAL_INT,
-  VAL_FLOAT,
-  VAL_DTYPE,
-  VAL_BUILTIN,
-  VAL_STRING, /* from here on counted */
-  VAL_TUPLE,
-  VAL_LIST,
-  VAL_KERNEL,
-  VAL_FN,
-  VAL_MODULE,
-  VAL_RECORD,
-  VAL_TENSOR
+  VAL_NIL,     /* no value */
+  VAL_BOOL,    /* true, false */
+  VAL_INT,     /* 64 bits, or an unsigned value of 2^63 and more */
+  VAL_FLOAT,   /* f64 */
+  VAL_DTYPE,   /* f32, i8 … */
+  VAL_BUILTIN, /* a row of the table of builtins */
+  VAL_STRING,  /* from here on counted */
+  VAL_TUPLE,   /* never changes */
+  VAL_LIST,    /* shared by name, may change */
+  VAL_KERNEL,  /* a definition with settings, or IR text */
+  VAL_FN,      /* a function of the program */
+  VAL_MODULE,  /* what an import bound */
+  VAL_RECORD,  /* figures of check and bench */
+  VAL_TENSOR   /* counted by src/tensor */
 } ValueKind;
 
 typedef struct Builtin Builtin;
@@ -45,10 +45,10 @@ struct Value {
     int64_t i;
     uint64_t u;
     double f;
-    DType dtype;
-    const Builtin *builtin;
-    Object *obj;
-    Tensor *tensor;
+    DType dtype;            /* DTYPE */
+    const Builtin *builtin; /* BUILTIN */
+    Object *obj;            /* the counted kinds but tensors */
+    Tensor *tensor;         /* TENSOR */
   } as;
 };
 
@@ -60,10 +60,10 @@ typedef struct Field { /* of a record; a setting of a kernel */
 /* Everything counted but tensors. The session keeps them in one list, so that cycles (a list that
  * holds itself) are freed with it. */
 struct Object {
-  ValueKind kind;
-  size_t refs;
-  Session *session;
-  Object *prev, *next;
+  ValueKind kind;      /* never changes */
+  size_t refs;         /* 0 only while it is being freed */
+  Session *session;    /* whose lists it is in */
+  Object *prev, *next; /* of the list of living objects */
   union {
     struct {
       char *s; /* NUL-terminated; may hold NUL bytes */
@@ -75,10 +75,10 @@ struct Object {
     } list; /* TUPLE, LIST */
     struct {
       const AstKernel *ast; /* or NULL: read from IR text */
-      const char *doc;
-      struct IrKernel *ir;
-      Module *module;
-      Field *settings; /* of k[BM = 64] */
+      const char *doc;      /* the ## comment, or NULL */
+      struct IrKernel *ir;  /* read from IR text, or NULL */
+      Module *module;       /* where it was defined */
+      Field *settings;      /* of k[BM = 64] */
       size_t nsettings;
     } kernel;
     struct {
@@ -86,15 +86,16 @@ struct Object {
       const char *doc;
       Module *module; /* whose globals its body sees */
     } fn;
-    Module *module;
+    Module *module; /* MODULE */
     struct {
       Field *v;
       size_t n;
-    } record;
+    } record; /* RECORD: fields in order */
   } as;
 };
 
 /* Constants without memory. */
+/* None of these allocates. */
 Value val_nil(void);
 Value val_bool(bool b);
 Value val_int(int64_t i);
@@ -117,12 +118,14 @@ Value val_tensor(Session *s, Tensor *t);
 /* A Value of a tensor that something else keeps alive for the statement. */
 Value val_borrow(Tensor *t);
 
+/* One reference more, one less; the last one frees. */
 Value val_retain(Value v);
 void val_release(Value v);
 /* Puts one more reference on the list of temporaries, which now owns it. */
 Value val_keep(Session *s, Value v);
 void val_push(Session *s, Object *list, Value v); /* appends to a list */
 
+/* Kinds that often go together. */
 static inline bool val_is_number(Value v) {
   return v.kind == VAL_INT || v.kind == VAL_FLOAT;
 }
@@ -132,6 +135,7 @@ static inline bool val_is_scalar(Value v) {
 static inline bool val_is_sequence(Value v) {
   return v.kind == VAL_TUPLE || v.kind == VAL_LIST;
 }
+/* The bytes of a string, NUL-terminated. */
 static inline const char *val_text(Value v) {
   return v.as.obj->as.string.s;
 }

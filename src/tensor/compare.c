@@ -16,6 +16,8 @@ typedef struct Pair {
   Tensor *a, *b;
 } Pair;
 
+/* Fetches both from the device where they must be, then stretches them; false leaves nothing to
+ * close. */
 static bool pair_open(Pair *p, const Tensor *a, const Tensor *b, Str *why) {
   int rank = 0;
   int64_t extent[TENSOR_MAX_RANK];
@@ -111,6 +113,7 @@ static void diff_block(void *ctx, const double *a, const double *b, int64_t n, i
   }
 }
 
+/* Where nothing differs the place is the first element. */
 bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why) {
   Pair p;
   memset(out, 0, sizeof *out);
@@ -148,6 +151,7 @@ static void close_block(void *ctx, const double *a, const double *b, int64_t n, 
   }
 }
 
+/* An infinite tolerance never hides an infinity against a number. */
 bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
                      TensorDiff *worst, Str *why) {
   Pair p;

@@ -10,6 +10,7 @@
 
 enum { CHUNK = 512 }; /* elements gathered at a time */
 
+/* No bounds are checked: the caller has. */
 Scalar tensor_get(const Tensor *t, const int64_t *index) {
   int64_t at = 0;
   for (int a = 0; a < t->rank; a++)
@@ -17,6 +18,7 @@ Scalar tensor_get(const Tensor *t, const int64_t *index) {
   return scalar_load(t->dtype, tensor_address(t) + at * (int64_t)dtype_size(t->dtype));
 }
 
+/* The device copy, if there is one, is stale afterwards. */
 void tensor_set(Tensor *t, const int64_t *index, Scalar x) {
   int64_t at = 0;
   for (int a = 0; a < t->rank; a++)
@@ -120,6 +122,8 @@ static void move(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_s
   }
 }
 
+/* Same type: bytes move. Other type, both unit stride: one call of dtype_convert. Else in chunks
+ * through two buffers on the stack. */
 static void copy_run(DType to_type, char *to, ptrdiff_t to_step, DType from_type, const char *from,
                      ptrdiff_t from_step, int64_t n) {
   ptrdiff_t ts = (ptrdiff_t)dtype_size(to_type), fs = (ptrdiff_t)dtype_size(from_type);
@@ -172,6 +176,7 @@ bool tensor_copy(Tensor *dst, const Tensor *src, Str *why) {
   return true;
 }
 
+/* Also the way to copy: to may be the tensor's own type. */
 Tensor *tensor_cast(const Tensor *t, DType to, Str *why) {
   Tensor *out = tensor_new(to, t->rank, t->extent, TENSOR_UNSET, why);
   if (out)
@@ -218,6 +223,7 @@ static bool arange_count(Scalar a, Scalar b, Scalar step, int64_t *n) {
   return count <= INT64_MAX;
 }
 
+/* Integer arithmetic wraps in 64 bits; the count was checked, so no element does. */
 static Scalar arange_element(Scalar a, Scalar step, int64_t i) {
   Scalar x = a;
   if (dtype_is_float(step.type))
@@ -246,6 +252,7 @@ Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why) {
   return out;
 }
 
+/* Ones convert to every type. */
 Tensor *tensor_eye(DType t, int64_t rows, int64_t columns, Str *why) {
   const int64_t extent[] = {rows, columns};
   Tensor *out = tensor_new(t, 2, extent, TENSOR_ZERO, why);

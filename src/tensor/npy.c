@@ -74,6 +74,8 @@ static const char *value_of(const char *text, const char *key) {
   return *p == ':' ? p + 1 + strspn(p + 1, " ") : NULL;
 }
 
+/* (3, 4), (3,) and () are the forms; anything else is damage. Extents past 64 bits and more than
+ * 8 axes are refused here. */
 static bool read_shape(const char *p, Header *h) {
   if (*p++ != '(')
     return false;
@@ -172,6 +174,7 @@ static Tensor *make(Header *h, const char *data, size_t n, Str *why) {
   return h->fortran && h->rank > 1 ? from_fortran(t, why) : t;
 }
 
+/* The whole file is read first, so a file that shrinks meanwhile cannot fault. */
 Tensor *tensor_read_npy(Arena *scratch, const char *path, Str *why) {
   size_t n = 0, data = 0;
   const char *reason = NULL;
@@ -211,6 +214,7 @@ static void add_header(const Tensor *t, Str *out) {
   str_addn(out, h.s, h.n);
 }
 
+/* Views are written in row-major order of their own axes. */
 bool tensor_write_npy(Arena *scratch, const Tensor *t, const char *path, Str *why) {
   Str out = str_new(scratch);
   const char *reason = NULL;

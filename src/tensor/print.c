@@ -42,6 +42,7 @@ static void decimal_of(double x, int n, Decimal *out) {
   out->negative = signbit(x);
 }
 
+/* Through text, exactly: the digits may not be a double times a power of ten. */
 static double decimal_value(const Decimal *d) {
   char text[40];
   snprintf(text, sizeof text, "%s%.*se%d", d->negative ? "-" : "", d->n, d->d, d->point - d->n);
@@ -89,6 +90,7 @@ typedef struct Format {
   Arena *arena;
 } Format;
 
+/* Zeros fill up what the digits do not reach: 1e5 has one digit. */
 static void add_integer_part(const Decimal *d, Str *out) {
   if (d->point <= 0) {
     str_addc(out, '0');
@@ -129,6 +131,7 @@ static void add_plain(const Decimal *d, const Format *f, Str *out) {
   }
 }
 
+/* One digit before the point, as many after it as the longest element needs. */
 static void add_exponent(const Decimal *d, const Format *f, Str *out) {
   bool zero = d->n == 1 && d->d[0] == '0';
   int e = zero ? 0 : d->point - 1;
@@ -156,6 +159,7 @@ static void add_word(const char *word, const Format *f, Str *out) {
   str_add(out, word);
 }
 
+/* The sign of NaN means nothing and is not shown. */
 static const char *float_word(double x) {
   return isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
@@ -204,6 +208,7 @@ static int64_t next_shown(const Printer *p, int axis, int64_t i) {
   return p->elided && n > 2 * p->edge && i + 1 == p->edge ? n - p->edge : i + 1;
 }
 
+/* Visits what print shows, in order, the hole in long axes left out. */
 static void each_shown(Printer *p, int axis, int64_t *index, void (*fn)(Printer *p, Scalar x)) {
   if (axis == p->t->rank) {
     fn(p, tensor_get(p->t, index));
@@ -215,6 +220,7 @@ static void each_shown(Printer *p, int axis, int64_t *index, void (*fn)(Printer 
   }
 }
 
+/* The first pass: the least and greatest magnitude decide between the two forms. */
 static void see_magnitude(Printer *p, Scalar x) {
   if (!dtype_is_float(x.type))
     return;
@@ -317,6 +323,7 @@ static void add_axis(Printer *p, int axis, int64_t *index) {
   str_addc(p->out, ']');
 }
 
+/* Two passes find the format, a third writes; all three see only the elements that are shown. */
 void tensor_print(const Tensor *t, const TensorPrint *how, Str *out) {
   int64_t index[TENSOR_MAX_RANK] = {0}, count = tensor_count(t);
   Printer p = {.t = t, .how = how, .out = out};
@@ -339,6 +346,7 @@ void tensor_print(const Tensor *t, const TensorPrint *how, Str *out) {
   str_addc(out, '\n');
 }
 
+/* Narrow floats print their own shortest digits: 0.1 of f16 is 0.1, not 0.0999755859375. */
 void scalar_print(Scalar x, Str *out) {
   if (x.type == DT_BOOL) {
     str_add(out, x.as.i ? "true" : "false");

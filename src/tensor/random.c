@@ -17,6 +17,8 @@ static uint32_t mulhilo(uint32_t a, uint32_t b, uint32_t *lo) {
   return (uint32_t)(p >> 32);
 }
 
+/* Ten rounds, as Salmon and others (2011) define it; the known answers of their suite are in the
+ * tests. */
 void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]) {
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
   uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)draw,
@@ -90,6 +92,7 @@ static void box_muller(double u, double v, double out[2]) {
   out[1] = r * s;
 }
 
+/* Two words as one, the first the low half. */
 static uint64_t wide_word(const uint32_t *w) {
   return (uint64_t)w[1] << 32 | w[0];
 }
@@ -185,6 +188,7 @@ static void fill_integers(const Fill *f, int64_t first, int64_t n) {
   }
 }
 
+/* Tasks are ranges of blocks; a block depends on nothing but its number. */
 static void fill_task(void *ctx, size_t i, int worker) {
   const Fill *f = ctx;
   int64_t blocks = (tensor_count(f->t) + f->per_block - 1) / f->per_block;
@@ -211,10 +215,12 @@ static void fill(Fill *f, TensorRandom *random, Pool *pool) {
   random->draw++;
 }
 
+/* One draw, whatever the size. */
 void tensor_rand(Tensor *t, TensorRandom *random, Pool *pool) {
   fill(&(Fill){.t = t, .fn = rand_block, .per_block = t->dtype == DT_F64 ? 2 : 4}, random, pool);
 }
 
+/* One draw, whatever the size. */
 void tensor_randn(Tensor *t, TensorRandom *random, Pool *pool) {
   fill(&(Fill){.t = t, .fn = randn_block, .per_block = t->dtype == DT_F64 ? 2 : 4}, random, pool);
 }

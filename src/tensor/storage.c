@@ -83,6 +83,7 @@ static void add_bytes(Str *why, double bytes) {
   tensor_why(why, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
 }
 
+/* The request is refused before it is made where it is larger than what is free. */
 static bool host_alloc(Storage *s, TensorFill fill, Str *why) {
   uint64_t room = s->bytes >= unchecked_bytes ? free_memory() : UINT64_MAX;
   if (s->bytes <= room && s->bytes <= SIZE_MAX - ALIGN - PAD) {
@@ -147,9 +148,11 @@ void storage_release(Storage *s) {
   free(s);
 }
 
+/* What a copy to a device moves. */
 size_t storage_bytes(const Storage *s) {
   return s->bytes;
 }
+/* Residency: host, device, or both; never neither. */
 bool storage_on_host(const Storage *s) {
   return s->host_valid;
 }

@@ -29,6 +29,7 @@ void tensor_set_strides(Tensor *t) {
   }
 }
 
+/* "[3, 4]"; "[]" of rank 0. */
 void tensor_add_shape(int rank, const int64_t *extent, Str *out) {
   str_addc(out, '[');
   for (int a = 0; a < rank; a++)
@@ -94,6 +95,7 @@ static Tensor *finish(DType t, int rank, const int64_t *extent, Storage *s, Str 
   return out;
 }
 
+/* The words in why begin with the type, so that a caller can put the tensor's name before them. */
 Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, Str *why) {
   size_t bytes = 0;
   if (!check_shape(t, rank, extent, &bytes, why))
@@ -112,6 +114,7 @@ Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, St
   return out;
 }
 
+/* Takes over the handle, also on failure. */
 Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
                              void *handle, Str *why) {
   size_t bytes = 0;
@@ -178,6 +181,7 @@ const void *tensor_storage_data(const Tensor *t) {
   return storage_host(t->storage);
 }
 
+/* Asked for before each write: it is what makes a device copy stale. */
 void *tensor_data_write(Tensor *t) {
   storage_host_wrote(t->storage);
   return tensor_address(t);
@@ -218,6 +222,7 @@ static void byte_range(const Tensor *t, int64_t *low, int64_t *high) {
   *high = (*high + 1) * size;
 }
 
+/* An odometer; callers start from zeros and a tensor that is not empty. */
 bool tensor_next(const Tensor *t, int64_t *index) {
   for (int a = t->rank; a-- > 0;) {
     if (++index[a] < t->extent[a])

@@ -141,6 +141,7 @@ Tensor *tensor_permute(const Tensor *t, const int *axes, int n, Str *why) {
   return v;
 }
 
+/* Vectors have no .T: it would be silent where a mistake is likely. */
 Tensor *tensor_swap_last(const Tensor *t, Str *why) {
   int order[TENSOR_MAX_RANK];
   if (t->rank < 2) {
@@ -156,6 +157,7 @@ Tensor *tensor_swap_last(const Tensor *t, Str *why) {
 
 /* Broadcasting ----------------------------------------------------------------------------- */
 
+/* Axes are compared from the last; a missing one counts as 1. */
 bool tensor_broadcast_shape(const Tensor *a, const Tensor *b, int *rank, int64_t *extent,
                             Str *why) {
   *rank = a->rank > b->rank ? a->rank : b->rank;
@@ -287,6 +289,7 @@ Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *wh
   return v;
 }
 
+/* Retained, so that the caller releases the result either way. */
 Tensor *tensor_contiguous(Tensor *t, Str *why) {
   return tensor_is_contiguous(t) ? tensor_retain(t) : tensor_cast(t, t->dtype, why);
 }
