@@ -4,6 +4,11 @@
  * A strip of a MAP whose coordinates are affine is checked at its corners and moved row by row;
  * everything else goes lane by lane, over the lanes that take part. A fault names the first such
  * lane's indices. Tests: tests/unit/check_eval.c.
+ * A coordinate of a strip is base + sum of coef * point. The base is found once a strip, the
+ * strides once a strip and axis; no lane's own coordinate is computed unless it is a gather or a
+ * fault. What was written is looked up by a second set of strides, because a view of a tensor need
+ * not be contiguous while its map is. At thread level the same code serves warps: 32 lanes,
+ * coordinates from registers, and the devices are told of each access before it happens.
  */
 #include <string.h>
 

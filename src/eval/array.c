@@ -4,6 +4,8 @@
  * compute form. Reading what nothing wrote is a fault: noted by element at thread level (a whole
  * register is written at once or lanes that did not take part are the program's affair), by element
  * and lane inside a MAP.
+ * These arrays have no address, so nothing else can see them and nothing is told to the devices,
+ * but for registers that a product in flight still reads or writes.
  */
 #include <string.h>
 

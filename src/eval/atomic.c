@@ -3,6 +3,8 @@
  * In: the element's address and operands in compute form. Out: the new element, in one step that no
  * other block can divide; the old one where asked. Blocks whose result hangs on the order of their
  * atomics run one after the other (compile.c), so the bits are the same every time.
+ * The order between an atomic and plain accesses of other blocks needs no fence of its own: blocks
+ * that read what others stored run on one thread, see compile.c.
  */
 #include <string.h>
 

@@ -3,6 +3,10 @@
  * In: a kernel of any level. Out: bytecode, register layout, tile layout, in the caller's arena.
  * The code before `start` runs once a worker and fills registers that the launch fixes. Tests:
  * tests/unit/check_eval.c.
+ * Two decisions are made here from the kernel alone: whether the order of its blocks can show
+ * (`in_order`: then one thread runs them all, so that the result is the same every time), and
+ * whether they may wait for each other (`interleave`). Registers of one element lie together at the
+ * start of the frame, those of lanes behind them.
  */
 #include <string.h>
 

@@ -3,6 +3,10 @@
  * In: statements that touch single elements. Out: instructions with an EvalAccess. Inside a MAP a
  * coordinate is taken apart into a uniform base and a multiple of each index where it can be, so
  * that a strip's elements lie at fixed strides and are checked at its corners.
+ * Three things are found out about a store besides its place: whether every element of its tile is
+ * written by the MAP it stands in (then the tile is marked once, not strip by strip), whether its
+ * value varies, and whether its element does. A load whose tile nobody writes in the MAP may read
+ * in place.
  */
 #include "compile.h"
 

@@ -3,7 +3,9 @@
  * In: a WHILE. Out: whether nothing that the loop itself does can end it. Such a loop is a deadlock
  * where no other block runs before it ends; where blocks take turns it gives up its turn. A loop
  * that is not recognised still ends at the step limit or at an interrupt.
- * Tests: tests/unit/check_eval.c.
+ * Loads and atomics that cannot change what they look at count as looking; any store, any variable
+ * set, any index or condition that moves means that the loop may end by its own doing. Tests:
+ * tests/unit/check_eval.c.
  */
 #include "compile.h"
 

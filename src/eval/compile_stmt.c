@@ -4,6 +4,10 @@
  * lanes: an `if` then makes masks, a loop keeps the mask of the lanes still in it, and leaving
  * takes lanes out of every mask up to the loop's. Where the condition is the same for all lanes
  * plain jumps remain. Always holds: code under an empty mask is jumped over.
+ * Masks form a stack that follows the nesting of statements, so which mask is in force at an
+ * instruction is known when it is compiled. A mask register holds a byte a lane and their number,
+ * so that full and empty masks cost one comparison. Uniform conditions inside a MAP stay plain
+ * jumps: most guards and most loops are that.
  */
 #include "compile.h"
 

@@ -2,6 +2,8 @@
  *
  * In: an OP statement. Out: one BC_THREAD_OP with a template of its operands; thread.c fills in the
  * addresses when it runs. Which letter means what: ops.def, machine.h.
+ * The template is shared by all agents and blocks; only addresses of registers differ. Reading a
+ * register array that nothing wrote is caught in thread.c, before the row's function sees it.
  */
 #include "compile.h"
 

@@ -3,6 +3,9 @@
  * In: ALLOC, MAP, COPY, REDUCE, SCAN, DOT, atomics of regions. Out: one instruction each with its
  * descriptor; a MAP becomes prologue, start, body, next. Tiles are laid out as a stack that follows
  * the scopes, so that tiles of separate scopes share memory.
+ * A MAP's prologue holds what its body needs but cannot change: it runs once a MAP, not once a
+ * strip. The body is compiled as if it ran once; that it runs for each strip is BC_MAP_NEXT's
+ * affair.
  */
 #include <string.h>
 

@@ -3,6 +3,11 @@
  * In: expressions. Out: the register that holds the value here. Always holds: a value is looked up
  * only while the code that computed it dominates; values of mutable variables last one statement;
  * the registers of `init` and of a prologue are never shared with the code they precede.
+ * A register is free again after the last use of its value, where uses were counted (a MAP's body
+ * and thread level), so that a long body works in a few registers that stay in the first-level
+ * cache. Three tables by expression say what is known: where its value is, whether it varies, and
+ * on what level of the program it depends. They grow, because taking coordinates apart makes
+ * expressions.
  */
 #include <string.h>
 

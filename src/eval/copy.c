@@ -3,6 +3,9 @@
  * In: two views of equal extents. Out: every element of the destination that lies inside gets the
  * source's element, converted, or the pad where the source has none. Nothing else is touched. Axes
  * that lie alike on both sides are joined, so that rows are as long as can be.
+ * Outside and inside are known by axis, so a row is at most three pieces: pad, copy, pad. A copy
+ * within one tile goes through a copy of its source: every element is assigned once the right side
+ * is complete.
  */
 #include <string.h>
 

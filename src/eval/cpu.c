@@ -1,4 +1,7 @@
-/* cpu.c: which instruction set the evaluator uses. */
+/* cpu.c: which instruction set the evaluator uses.
+ *
+ * Nothing else in the evaluator asks the processor anything. Tests run all three and compare bits.
+ */
 #include <string.h>
 
 #include "product.h"

@@ -4,6 +4,9 @@
  * multiply-adds with k ascending. Operands that the kernel cannot read where they lie (stored form,
  * integers of other widths, b without unit columns) are unpacked to scratch first. Tests:
  * tests/unit/check_eval_product.c, check_eval.c.
+ * Fragments of narrow floats are f32 on their grid, so most operands are read where they lie; a
+ * transposed one is turned first, because the kernel wants the columns of b side by side.
+ * Integers of 8 bits are widened to 32, others to 64: their products wrap, in any order the same.
  */
 #include <string.h>
 #if defined(__SSE2__)

@@ -1,4 +1,8 @@
-/* fault.c: latching the first fault of a block, and naming elements in it. */
+/* fault.c: latching the first fault of a block, and naming elements in it.
+ *
+ * A fault is text at once: what it names may be gone when it is reported. It lives in the block,
+ * whose worker keeps it until a lower block's fault replaces it or the launch ends.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,10 @@
  * In: an agent that is ready. Out: it has ended, is blocked, or its block has a fault. Always
  * holds: a blocked instruction has changed nothing and is the next to run. The interrupt flag, the
  * other workers' faults and the step limit are looked at on every jump backwards and every strip.
- * Tests: tests/unit/check_eval.c.
+ * There are three loops within each other: this one over instructions, the strips of a MAP
+ * (BC_MAP_NEXT jumps back), and within an instruction its lanes, where the time goes: some 500
+ * lanes pay for one dispatch. Every arithmetic instruction calls a strip function of ops, the same
+ * for one element and for many. Tests: tests/unit/check_eval.c.
  */
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * In: extents known at run time. Out: strips of at most EvalMapCode.strip points, each a box whose
  * lanes are its points in row-major order; together they hold every point once. Shaken, strips are
  * smaller and come in another order. Tests: tests/unit/check_eval.c.
+ * The walk keeps no list: a strip's number says where it is, so that any order is as good as the
+ * natural one.
  */
 #include "program.h"
 

@@ -2,6 +2,8 @@
  *
  * In: elements at a stride or at given offsets, in stored or compute form. Out: lanes in compute
  * form, or the reverse. Nothing is checked here.
+ * Four widths serve all types: bits are moved. Only narrow floats change on the way, between their
+ * 16 or 8 bits in a tensor and f32 in a register or tile.
  */
 #include <string.h>
 

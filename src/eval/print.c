@@ -4,6 +4,7 @@
  * stream. A block whose turn it is writes as it goes, so that an endless one shows its output and
  * takes no memory; the text of others is kept until their turn. After a fault nothing of later
  * blocks shows.
+ * Texts are kept by block in an arena that lives as long as the launch.
  */
 #include "run.h"
 

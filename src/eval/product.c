@@ -3,6 +3,9 @@
  * In: -DEVAL_ISA=baseline, v3 or v4 and the matching -march. Out: eval_kernels_ISA. All give the
  * same bits: where the machine has no fused multiply-add it is emulated, or left out where the
  * products are exact. Tests: tests/unit/check_eval_product.c.
+ * The instruction sets differ in the width of a vector and in the size of the register block, never
+ * in the order of a chain. Integer products need no block: their order is free, the compiler
+ * vectorises.
  */
 #include "product.h"
 

@@ -2,6 +2,9 @@
  *
  * In: a view and an axis. Out: its fold along the axis, elements in ascending order, or the running
  * folds. The arithmetic is ops' (op_fold); order and grouping do not depend on the machine.
+ * Three ways with the same order of elements: line by line; across, when the lanes are neighbours
+ * along another axis; and turned, when many short rows are folded along their length, where a
+ * serial chain of additions would otherwise wait for itself.
  */
 #include <string.h>
 

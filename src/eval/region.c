@@ -2,6 +2,8 @@
  *
  * In: an EvalRegion. Out: an EvalView: base, strides, and along each kept axis the range of indices
  * that lie inside. A region of a global tensor may reach beyond it; one of a tile may not.
+ * The range that lies inside is found by axis, with origins as far out as i64 goes; no address is
+ * formed from an index that is not in it.
  */
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * In: texts, values, regions. Out: a line in the block's buffer, which run.c writes in the order of
  * the blocks; or a fault for an assertion that does not hold. Inside a MAP and at thread level each
  * lane that takes part reports by itself.
+ * An assertion's message is evaluated only when it fails. Tiles print whole, as the tensor they
+ * hold.
  */
 #include <string.h>
 

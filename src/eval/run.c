@@ -4,7 +4,10 @@
  * order of its blocks, or the fault of the lowest block that has one. Always holds: no block above
  * that one decides anything, and every block below it runs to its end. Blocks whose result hangs on
  * their order run one after the other; those that may wait for each other take turns.
- * Tests: tests/unit/check_eval.c.
+ * A worker has one block at a time and keeps its memory from block to block. Faults are ordered: a
+ * block is skipped only when a lower one has a fault, so the fault that is reported does not depend
+ * on the number of threads. Agents of one block run on one thread, in turns, each until it waits;
+ * blocks that may wait for each other do the same one level up. Tests: tests/unit/check_eval.c.
  */
 #include "run.h"
 

@@ -1,4 +1,8 @@
-/* thread.c: hands the operands of a THREAD row to its function, and atomics by lanes. */
+/* thread.c: hands the operands of a THREAD row to its function.
+ *
+ * The row's function may say that it is blocked: then nothing has happened and the same instruction
+ * runs again when the scheduler comes back to the agent.
+ */
 #include <string.h>
 
 #include "run.h"

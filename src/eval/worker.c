@@ -3,6 +3,8 @@
  * In: a launch. Out: a block with its tiles, agents and registers in one piece of memory, constants
  * and bound variables in place. Always holds: running a block allocates nothing but the scratch of
  * tile operations, which is kept.
+ * The code before the program's start runs here, once an agent: constants spread over lanes, and
+ * what follows from the launch's extents alone.
  */
 #include <stdlib.h>
 #include <string.h>
