@@ -61,6 +61,8 @@ static bool host_eval(HostEval *h, const IrExpr *e, Scalar *out) {
 
 enum { HOST_BUDGET = 100000 };
 
+/* For the launcher: extents of tensor maps, shared bytes that depend on arguments, and the like.
+ * The budget is far beyond what any kernel of ours needs. */
 bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out) {
   HostEval h = {b, NULL, HOST_BUDGET};
   return host_eval(&h, e, out);
@@ -154,6 +156,7 @@ static const char *expr_text(const Bind *x, const IrExpr *e) {
   return str_text(&s);
 }
 
+/* Every error of binding passes here, so that one flag says whether to go on. */
 static Diag *fail(Bind *x, DiagCode code, Span at, const char *text) {
   x->ok = false;
   return diag_add(x->sink, code, at, "%s", text);
@@ -400,6 +403,8 @@ static void bind_made(Bind *x, IrRole role) {
   }
 }
 
+/* The order matters: shapes before names, names before what is computed from them, `pre` before
+ * scratch and the grid, which may use it. */
 static void bind_all(Bind *x, int64_t sms) {
   const IrKernel *k = x->k;
   know_scalars(x, sms);
@@ -421,6 +426,7 @@ static void bind_all(Bind *x, int64_t sms) {
     bind_grid(x);
 }
 
+/* Scratch memory of this call only; what is bound stays in the caller's binding. */
 bool ir_bind(const IrKernel *k, IrBinding *b, int64_t sms, DiagSink *sink) {
   Arena *a = arena_new(arena_guard(k->arena), "bind");
   Bind x = {.k = k, .b = b, .sink = sink, .arena = a, .ok = true};

@@ -16,6 +16,7 @@ typedef struct Clone {
 static IrExpr *new_expr(const Clone *c, const IrExpr *e) {
   return e ? c->to->table->all.v[e->id] : NULL;
 }
+/* NULL stays NULL: most objects have optional parts. */
 static IrVar *new_var(const Clone *c, const IrVar *v) {
   return v ? c->to->vars.v[v->id] : NULL;
 }
@@ -57,6 +58,8 @@ static void clone_layout(const Clone *c, IrBuffer *b) {
   b->layout->offset = new_expr(c, b->layout->offset);
 }
 
+/* Extents first: expressions exist by now. Variables that belong to a buffer (its strides) get
+ * their new owner at the end. */
 static void clone_buffers(Clone *c) {
   for (size_t i = 0; i < c->from->buffers.n; i++) {
     IrBuffer *b = arena_copy(c->to->arena, c->from->buffers.v[i], sizeof(IrBuffer));
@@ -72,6 +75,7 @@ static void clone_buffers(Clone *c) {
     c->to->vars.v[i]->buf = new_buffer(c, c->to->vars.v[i]->buf);
 }
 
+/* The innermost stride is NULL and stays so. */
 static void clone_tmaps(Clone *c) {
   for (size_t i = 0; i < c->from->tmaps.n; i++) {
     IrTmap *t = arena_copy(c->to->arena, c->from->tmaps.v[i], sizeof(IrTmap));
@@ -84,6 +88,7 @@ static void clone_tmaps(Clone *c) {
   }
 }
 
+/* The list of tiles is the channel's own, and passes change it. */
 static void clone_channels(Clone *c) {
   Arena *a = c->to->arena;
   for (size_t i = 0; i < c->from->channels.n; i++) {
@@ -97,6 +102,7 @@ static void clone_channels(Clone *c) {
 
 /* ---------------------------------------------------------------- statements */
 
+/* The three callbacks of ir_visit: each slot gets the new kernel's object of the same id. */
 static void renew_expr(IrExpr **e, void *ctx) {
   *e = new_expr(ctx, *e);
 }
@@ -162,6 +168,7 @@ static IrStmt *clone_stmt(Clone *c, const IrStmt *from) {
   return s;
 }
 
+/* Statements in order; a block's spare capacity is not copied. */
 static void clone_block(Clone *c, IrBlock *out, const IrBlock *from) {
   for (size_t i = 0; i < from->n; i++) {
     IrStmt *s = clone_stmt(c, from->v[i]);
@@ -171,6 +178,7 @@ static void clone_block(Clone *c, IrBlock *out, const IrBlock *from) {
 
 /* ---------------------------------------------------------------- the kernel */
 
+/* The order of the signature is the order of the launch. */
 static void clone_params(Clone *c) {
   for (size_t i = 0; i < c->from->params.n; i++) {
     IrParam p = c->from->params.v[i];
@@ -201,6 +209,7 @@ static void clone_head(Clone *c) {
   }
 }
 
+/* Tables in the order in which they refer to each other, then statements. */
 IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k) {
   Clone c = {ir_kernel_new(a, k->names, k->name, k->level), k};
   clone_vars(&c);
@@ -217,6 +226,7 @@ IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k) {
   return c.to;
 }
 
+/* Of the text, so that two kernels that print alike share what is cached for them. */
 uint64_t ir_digest(const IrKernel *k) {
   Arena *a = arena_new(arena_guard(k->arena), "digest");
   Str text = str_new(a);

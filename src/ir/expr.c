@@ -67,6 +67,8 @@ static bool group_uniform(const IrExpr *e) {
   }
 }
 
+/* Also called again by the uniformity analysis, in order of ids, once variables know better: a fact
+ * depends on the operation, its operands' facts and the variable alone. */
 void ir_facts(IrExpr *e) {
   e->uniform = own_uniform(e);
   e->reads_mut = e->op == OP_VAR && e->as.var->kind == IRV_MUT;
@@ -113,6 +115,7 @@ static uint64_t hash_node(const IrExpr *e) {
   return h ^ (h >> 29);
 }
 
+/* Pointers of operands are enough: they are interned themselves. */
 static bool same_node(const IrExpr *a, const IrExpr *b) {
   if (a->op != b->op || a->type != b->type || a->nargs != b->nargs)
     return false;
@@ -142,6 +145,7 @@ static void table_grow(IrKernel *k) {
     *slot_of(t, t->all.v[i]) = (uint32_t)(i + 1);
 }
 
+/* The only place where nodes are made. */
 IrExpr *ir_intern(IrKernel *k, const IrExpr *like) {
   struct IrTable *t = k->table;
   if ((t->all.n + 1) * 2 > t->nslots)
@@ -166,6 +170,8 @@ static IrExpr *find_node(const IrKernel *k, const IrExpr *like) {
 
 /* ---------------------------------------------------------------- leaves */
 
+/* The value is brought to its type's grid first, so that 0.1 as f16 and the f16 nearest to 0.1 are
+ * one constant. */
 IrExpr *ir_const(IrKernel *k, Scalar value) {
   IrExpr e = {.op = OP_CONST, .type = value.type};
   e.as.value.type = value.type;
@@ -175,6 +181,7 @@ IrExpr *ir_const(IrKernel *k, Scalar value) {
   return ir_intern(k, &e);
 }
 
+/* Wraps like a cast. */
 IrExpr *ir_int_of(IrKernel *k, DType type, int64_t value) {
   Scalar s = {.type = DT_I64, .as.i = value};
   return ir_const(k, scalar_convert(s, type));
@@ -194,11 +201,13 @@ IrExpr *ir_bool(IrKernel *k, bool value) {
   return ir_const(k, s);
 }
 
+/* One node a variable, however often it is read. */
 IrExpr *ir_ref(IrKernel *k, IrVar *var) {
   IrExpr e = {.op = OP_VAR, .type = var->type, .as.var = var};
   return ir_intern(k, &e);
 }
 
+/* Of any integer type; bools are no numbers here. */
 bool ir_is_const(const IrExpr *e, int64_t *value) {
   if (e->op != OP_CONST || !dtype_is_int(e->type))
     return false;
@@ -246,6 +255,7 @@ static IrExpr *fold(IrKernel *k, const IrExpr *e) {
 
 /* ---------------------------------------------------------------- simplifying */
 
+/* a < b is b > a; OP_NONE where operands may not change places. */
 static OpCode mirrored(OpCode op) {
   switch (op) {
   case OP_LT:
@@ -425,6 +435,7 @@ static IrExpr *simplify_unary(IrKernel *k, const IrExpr *e) {
   return (e->op == OP_NEG || e->op == OP_NOT) && x->op == e->op ? x->arg[0] : NULL;
 }
 
+/* By rule first, then by type: what is exact for integers is often not for floats. */
 static IrExpr *simplify_binary(IrKernel *k, const IrExpr *e) {
   OpRule rule = op_info(e->op)->rule;
   if (rule == RULE_BITS || e->op == OP_XOR)
@@ -455,6 +466,8 @@ static DType result_type(OpCode op, DType given, IrExpr *const *args, int nargs)
   return op_result(op, nargs ? args[0]->type : DT_I32);
 }
 
+/* Fold, order, simplify, intern. The result may be a node of another operation, or an operand
+ * itself. */
 IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nargs) {
   IrExpr e = {.op = op, .nargs = (uint8_t)nargs};
   for (int i = 0; i < nargs; i++)
@@ -482,6 +495,7 @@ IrExpr *ir_op3(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b, IrExpr *c) {
   return ir_expr(k, op, DT_NONE, args, 3);
 }
 
+/* The only conversion; passes call it freely, since it costs nothing where none is needed. */
 IrExpr *ir_cast(IrKernel *k, IrExpr *e, DType type) {
   return e->type == type ? e : ir_expr(k, OP_CAST, type, &e, 1);
 }
@@ -514,6 +528,7 @@ static IrExpr *replace(Replace *r, IrExpr *e) {
   return done;
 }
 
+/* A map of what is done keeps shared nodes shared. */
 IrExpr *ir_replace(IrKernel *k, IrExpr *e, IrExpr *const *to, size_t n) {
   Replace r = {k, to, n, map_new(k->arena)};
   return replace(&r, e);

@@ -10,10 +10,12 @@
 
 #include "impl.h"
 
+/* Names live as long as the session: kernels in shorter-lived arenas point to them. */
 static const char *intern(IrKernel *k, const char *name) {
   return names_get(k->names, name, strlen(name));
 }
 
+/* Empty: no parameters, one block, nothing to do. */
 IrKernel *ir_kernel_new(Arena *a, Names *names, const char *name, IrLevel level) {
   IrKernel *k = ARENA_NEW(a, IrKernel);
   k->arena = a;
@@ -24,6 +26,7 @@ IrKernel *ir_kernel_new(Arena *a, Names *names, const char *name, IrLevel level)
   return k;
 }
 
+/* Kinds that the launch bounds get their range here, once for all passes. */
 IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type) {
   IrVar *v = ARENA_NEW(k->arena, IrVar);
   v->name = intern(k, name);
@@ -40,6 +43,7 @@ IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type) {
   return v;
 }
 
+/* Row-major and checked until something says otherwise. */
 IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, int rank,
                     IrExpr *const *extent) {
   IrBuffer *b = ARENA_NEW(k->arena, IrBuffer);
@@ -55,6 +59,7 @@ IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, i
   return b;
 }
 
+/* The caller fills in dimensions, strides and box. */
 IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank) {
   IrTmap *t = ARENA_NEW(k->arena, IrTmap);
   t->name = intern(k, name);
@@ -65,6 +70,7 @@ IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank) {
   return t;
 }
 
+/* Counts start at one; the pass that makes roles sets them. */
 IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int ntiles) {
   IrChannel *c = ARENA_NEW(k->arena, IrChannel);
   c->name = intern(k, name);
@@ -86,6 +92,7 @@ int ir_site(IrKernel *k, const char *text) {
   return (int)k->sites.n - 1;
 }
 
+/* From now on the tensor may have any stride on this axis, and ir_bind gives its value. */
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis) {
   if (buf->stride[axis])
     return buf->stride[axis];
@@ -96,12 +103,14 @@ IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis) {
   return buf->stride[axis] = v;
 }
 
+/* One variable a kernel; ir_bind gives it the target's number. */
 IrVar *ir_sms(IrKernel *k) {
   if (!k->table->sms)
     k->table->sms = ir_var(k, IRV_SMS, "sms", DT_I64);
   return k->table->sms;
 }
 
+/* Statements never move: passes keep pointers to them. */
 IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span) {
   IrStmt *s = ARENA_NEW(k->arena, IrStmt);
   s->kind = kind;
@@ -112,6 +121,7 @@ IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span) {
 
 /* ---------------------------------------------------------------- regions */
 
+/* Tiles have constant extents, tensors may not: callers test for -1. */
 int64_t ir_buffer_extent(const IrBuffer *b, int axis) {
   int64_t n;
   return ir_is_const(b->extent[axis], &n) ? n : -1;
@@ -137,6 +147,7 @@ IrRegion ir_whole(IrKernel *k, IrBuffer *buf) {
   return r;
 }
 
+/* What prints as the bare name. */
 bool ir_region_is_whole(const IrRegion *r) {
   if (r->trans)
     return false;
@@ -150,6 +161,7 @@ bool ir_region_is_whole(const IrRegion *r) {
   return true;
 }
 
+/* Dropped axes do not count. */
 int ir_region_rank(const IrRegion *r) {
   int n = 0;
   for (int i = 0; i < r->buf->rank; i++)
@@ -157,6 +169,7 @@ int ir_region_rank(const IrRegion *r) {
   return n;
 }
 
+/* Axes in the order of the operation: `.T` is applied to the number, not to the data. */
 int64_t ir_region_extent(const IrRegion *r, int i) {
   int rank = ir_region_rank(r);
   if (r->trans && i >= rank - 2)
@@ -207,6 +220,8 @@ static void reserve_words(Apart *x) {
   for (size_t i = 0; i < (list).n; i++)                                                            \
     (out)[i] = give(&x, (list).v[i]->name);
 
+/* The signature first, so that it keeps the author's names; then tiles, then scalars. Nothing is
+ * changed: printing a kernel leaves it as it is. */
 IrNames ir_names_apart(Arena *a, const IrKernel *k) {
   Apart x = {a, map_new(a)};
   IrNames n = {ARENA_ARRAY(a, const char *, k->vars.n), ARENA_ARRAY(a, const char *, k->buffers.n),

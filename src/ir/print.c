@@ -27,6 +27,7 @@ static void print_float(Str *out, DType t, double x) {
   }
 }
 
+/* u64 has values that i64 has not. */
 static void print_scalar(Str *out, Scalar s) {
   if (s.type == DT_BOOL)
     str_add(out, s.as.u ? "true" : "false");
@@ -38,6 +39,7 @@ static void print_scalar(Str *out, Scalar s) {
     str_addf(out, "%" PRId64, s.as.i);
 }
 
+/* Down to the first leaf: all leaves that decide have one type. */
 DType ir_put_default(const IrExpr *e) {
   while (e->op != OP_CONST && e->nargs)
     e = e->arg[e->op == OP_SELECT ? 1 : 0];
@@ -122,6 +124,7 @@ static const Infix infix[] = {
     {OP_SHR, ">>", 5}, {OP_ADD, "+", 6},      {OP_SUB, "-", 6}, {OP_MUL, "*", 7}, {OP_DIV, "/", 7},
     {OP_MOD, "%", 7},  {OP_FLOORDIV, "//", 7}};
 
+/* The table is short and looked at once a node. */
 const Infix *ir_infix_of(OpCode op) {
   for (size_t i = 0; i < sizeof infix / sizeof *infix; i++)
     if (infix[i].op == op)
@@ -129,6 +132,7 @@ const Infix *ir_infix_of(OpCode op) {
   return NULL;
 }
 
+/* For the reader; the printer and it share one table of operators. */
 const Infix *ir_infix_spelled(const char *text, size_t n) {
   for (size_t i = 0; i < sizeof infix / sizeof *infix; i++)
     if (strlen(infix[i].text) == n && memcmp(infix[i].text, text, n) == 0)
@@ -184,6 +188,7 @@ static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
   }
 }
 
+/* From the outside nothing binds: no parentheses around the whole. */
 void ir_put_expr(Printer *p, const IrExpr *e, DType want) {
   print_at(p, e, want, 0);
 }
@@ -208,6 +213,7 @@ void ir_put_exprs(Printer *p, IrExpr *const *e, int n, DType want) {
   }
 }
 
+/* The extents of a parameter, in which names may be symbolic. */
 void ir_put_type(Printer *p, const IrBuffer *b) {
   str_addf(p->out, "%s[", dtype_name(b->dtype));
   ir_put_exprs(p, b->extent, b->rank, DT_I64);
@@ -232,6 +238,7 @@ static void print_strided(Printer *p, const IrBuffer *b) {
   str_add(p->out, n < b->rank ? ")" : "");
 }
 
+/* `name: type`, what its strides are, its initial value. */
 static void print_param(Printer *p, const IrParam *x) {
   if (x->var) {
     str_addf(p->out, "%s: %s", p->names.var[x->var->id], dtype_name(x->var->type));
@@ -263,6 +270,7 @@ static void print_params(Printer *p, const char *open, bool (*take)(const IrPara
     str_addc(p->out, ')');
 }
 
+/* The three lists of a signature. */
 static bool takes_scratch(const IrParam *x) {
   return x->buf && x->buf->role == IRR_SCRATCH;
 }
@@ -273,6 +281,7 @@ static bool takes_input(const IrParam *x) {
   return !takes_output(x) && !takes_scratch(x);
 }
 
+/* Inputs always have parentheses, the other lists only where they hold something. */
 static void print_signature(Printer *p) {
   static const char *const levels[] = {"tile", "scheduled", "thread"};
   str_addf(p->out, "kernel %s %s", p->k->name, levels[p->k->level]);
@@ -299,6 +308,7 @@ static void print_tmap(Printer *p, const IrTmap *t) {
   str_addf(p->out, "] swizzle %" PRId64 "\n", t->swizzle);
 }
 
+/* Nothing where the kernel is one block. */
 static void print_grid(Printer *p) {
   const IrKernel *k = p->k;
   if (k->grid_rank == 0)
@@ -354,6 +364,7 @@ static void print_head(Printer *p) {
   }
 }
 
+/* An empty line parts the head from the body, where there is a head. */
 void ir_print(const IrKernel *k, Str *out) {
   Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_signature(&p);

@@ -10,6 +10,7 @@
 
 /* ---------------------------------------------------------------- operands */
 
+/* Through the table of unique names, never by the object's own name. */
 static const char *var_name(const Printer *p, const IrVar *v) {
   return p->names.var[v->id];
 }
@@ -22,6 +23,7 @@ static void print_def(Printer *p, const IrVar *v) {
   str_addf(p->out, "%s: %s", var_name(p, v), dtype_name(v->type));
 }
 
+/* As many indices as the buffer has axes; lone constants have the level's index type. */
 static void print_access(Printer *p, const IrAccess *a) {
   str_addf(p->out, "%s[", buf_name(p, a->buf));
   ir_put_exprs(p, a->index, a->buf->rank, ir_put_index_type(p));
@@ -50,6 +52,7 @@ static void print_axis(Printer *p, const IrAxis *x) {
   }
 }
 
+/* `.T` of a whole tile is still the whole tile. */
 static bool plain_whole(const IrRegion *r) {
   IrRegion copy = *r;
   copy.trans = false;
@@ -93,6 +96,7 @@ static void indent(Printer *p, int level) {
   str_pad(p->out, ' ', (size_t)level * 2);
 }
 
+/* The caller has written what stands before the brace. */
 static void print_braced(Printer *p, const IrBlock *b, int level) {
   str_add(p->out, "{\n");
   ir_put_block(p, b, level + 1);
@@ -142,6 +146,7 @@ static void print_while(Printer *p, const IrWhile *w, int level) {
   print_braced(p, &w->body, level);
 }
 
+/* An empty `else` is none. */
 static void print_if(Printer *p, const IrIf *s, int level) {
   str_add(p->out, "if ");
   ir_put_expr(p, s->cond, DT_BOOL);
@@ -165,12 +170,14 @@ static void print_axes(Printer *p, IrVar *const *index, IrExpr *const *extent, i
   str_add(p->out, "] ");
 }
 
+/* Two words for one kind: iterations of `parallel` may be statements of the author. */
 static void print_map(Printer *p, const IrMap *m, int level) {
   str_add(p->out, m->parallel ? "parallel " : "map ");
   print_axes(p, m->index, m->extent, m->naxes);
   print_braced(p, &m->body, level);
 }
 
+/* Order and ticket before the brace, like a loop's schedule. */
 static void print_tile_loop(Printer *p, const IrTileLoop *t, int level) {
   str_add(p->out, "tile_loop ");
   print_axes(p, t->index, t->count, t->naxes);
@@ -180,6 +187,7 @@ static void print_tile_loop(Printer *p, const IrTileLoop *t, int level) {
   print_braced(p, &t->body, level);
 }
 
+/* A role is a line of its own, one level in. */
 static void print_roles(Printer *p, const IrRoles *r, int level) {
   str_add(p->out, "roles {\n");
   for (int i = 0; i < r->nroles; i++) {
@@ -226,6 +234,7 @@ static void print_alloc(Printer *p, const IrBuffer *b) {
   str_add(p->out, b->unchecked ? " unchecked" : "");
 }
 
+/* Defines its variable, so the type is written. */
 static void print_load(Printer *p, const IrStmt *s) {
   str_add(p->out, "load ");
   print_def(p, s->as.access.var);
@@ -234,6 +243,7 @@ static void print_load(Printer *p, const IrStmt *s) {
   print_unchecked(p, &s->as.access.at);
 }
 
+/* The value has the element's type: its constants need no suffix. */
 static void print_store(Printer *p, const IrStmt *s) {
   str_add(p->out, "store ");
   print_access(p, &s->as.access.at);
@@ -288,6 +298,7 @@ static void print_report(Printer *p, const IrReport *r) {
 
 /* ---------------------------------------------------------------- tile operations */
 
+/* Options in the order in which read_copy_options takes them. */
 static void print_copy(Printer *p, const IrCopy *c) {
   static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   str_add(p->out, "copy ");
@@ -321,6 +332,7 @@ static void print_reduce(Printer *p, const IrReduce *r) {
     str_addf(p->out, " axis %d", r->axis);
 }
 
+/* The axis is always written: a scan has one. */
 static void print_scan(Printer *p, const IrScan *s) {
   str_add(p->out, "scan ");
   print_region(p, &s->dst);
@@ -331,6 +343,7 @@ static void print_scan(Printer *p, const IrScan *s) {
   str_add(p->out, s->exclusive ? " exclusive" : "");
 }
 
+/* `+=` is accumulation; `=` starts from zero. */
 static void print_dot(Printer *p, const IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
   str_add(p->out, "dot ");
@@ -349,6 +362,7 @@ static void print_dot(Printer *p, const IrDot *d) {
 
 /* ---------------------------------------------------------------- schedules */
 
+/* Counts are always written, since nothing else in the text tells them. */
 static void print_channel(Printer *p, const IrChannel *c) {
   str_addf(p->out, "channel %s tiles ", p->names.channel[c->id]);
   for (int i = 0; i < c->ntiles; i++)
@@ -356,6 +370,7 @@ static void print_channel(Printer *p, const IrChannel *c) {
   str_addf(p->out, " stages %d producers %d consumers %d", c->stages, c->producers, c->consumers);
 }
 
+/* The four words differ in the statement's kind only. */
 static void print_channel_op(Printer *p, const IrStmt *s) {
   const IrChannelOp *o = &s->as.channel_op;
   str_addf(p->out, "%s %s", ir_stmt_name(s), p->names.channel[o->channel->id]);
@@ -363,6 +378,7 @@ static void print_channel_op(Printer *p, const IrStmt *s) {
     str_addf(p->out, " behind %d", o->behind);
 }
 
+/* No warps: all of them. */
 static void print_sync(Printer *p, const IrSync *s) {
   str_add(p->out, "sync");
   if (s->warps)
@@ -370,6 +386,7 @@ static void print_sync(Printer *p, const IrSync *s) {
   str_add(p->out, s->proxy_async ? " proxy_async" : "");
 }
 
+/* By kind; `want` is what a lone constant is read as. */
 static void print_operand(Printer *p, const IrOperand *o, DType want) {
   switch (o->kind) {
   case IRO_EXPR:
@@ -448,6 +465,7 @@ static void print_scheduled(Printer *p, const IrStmt *s, int level) {
   }
 }
 
+/* Kinds of the tile level. */
 static void print_tile(Printer *p, const IrStmt *s, int level) {
   switch (s->kind) {
   case IRK_ALLOC:
@@ -506,6 +524,7 @@ static void print_stmt(Printer *p, const IrStmt *s, int level) {
   }
 }
 
+/* For messages too, so every kind has a word. */
 const char *ir_stmt_name(const IrStmt *s) {
   static const char *const names[IRK_COUNT] = {
       [IRK_LET] = "let",           [IRK_SET] = "set",         [IRK_FOR] = "for",
@@ -522,6 +541,7 @@ const char *ir_stmt_name(const IrStmt *s) {
   return s->kind == IRK_OP ? op_info(s->as.op.op)->name : names[s->kind];
 }
 
+/* Two spaces a level. */
 void ir_put_block(Printer *p, const IrBlock *b, int level) {
   for (size_t i = 0; i < b->n; i++) {
     indent(p, level);

@@ -14,6 +14,7 @@ enum { RANGE_DEPTH = 60 };
 
 static bool range_of(const IrExpr *e, Range *out, int depth);
 
+/* Bounds are int64; whatever leaves that is unknown. */
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
@@ -21,6 +22,7 @@ static int64_t most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
+/* The extremes of a product lie at the corners, whatever the signs. */
 static bool product(Range a, Range b, Range *out) {
   int64_t p[4];
   if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
@@ -31,6 +33,7 @@ static bool product(Range a, Range b, Range *out) {
   return true;
 }
 
+/* C truncates; the language floors. */
 static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
@@ -58,6 +61,7 @@ static bool divided(OpCode op, Range a, Range b, Range *out) {
   return true;
 }
 
+/* Operations that do not keep order in a simple way are unknown. */
 static bool binary(OpCode op, Range a, Range b, Range *out) {
   switch (op) {
   case OP_ADD:
@@ -87,6 +91,7 @@ static bool binary(OpCode op, Range a, Range b, Range *out) {
   }
 }
 
+/* Both ends must be known: half a range is of no use to a check of bounds. */
 static bool range_var(const IrVar *v, Range *out) {
   *out = (Range){v->lo, v->hi};
   return v->lo != IR_NO_RANGE_LO && v->hi != IR_NO_RANGE_HI;
@@ -98,6 +103,7 @@ static bool fits(Range r, DType t) {
   return r.lo >= dtype_int_min(t) && (r.hi < 0 || (uint64_t)r.hi <= hi);
 }
 
+/* A choice has the range of both sides; a cast keeps the value, or it does not fit. */
 static bool range_op(const IrExpr *e, Range *out, int depth) {
   Range a, b;
   if (e->op == OP_SELECT) {
@@ -115,6 +121,7 @@ static bool range_op(const IrExpr *e, Range *out, int depth) {
   return e->nargs == 2 && range_of(e->arg[1], &b, depth) && binary(e->op, a, b, out);
 }
 
+/* Depth is bounded: beyond it nothing is known, which is always right. */
 static bool range_of(const IrExpr *e, Range *out, int depth) {
   if (!dtype_is_int(e->type) || depth > RANGE_DEPTH)
     return false;
@@ -130,6 +137,7 @@ static bool range_of(const IrExpr *e, Range *out, int depth) {
   return range_op(e, out, depth + 1) && fits(*out, e->type);
 }
 
+/* What it says holds for the computed value, wrapping included. */
 bool ir_range(const IrExpr *e, int64_t *lo, int64_t *hi) {
   Range r;
   if (!range_of(e, &r, 0))

@@ -25,6 +25,7 @@ void ir_read_scope_add(Reader *r, Entry e, Span at) {
   map_setn(r->known, &e.name, sizeof e.name, (void *)(uintptr_t)r->entries.n);
 }
 
+/* Blocks nest; the mark is the enclosing block's. */
 size_t ir_read_scope_open(Reader *r) {
   size_t mark = r->block;
   r->block = r->entries.n;
@@ -40,6 +41,7 @@ void ir_read_scope_close(Reader *r, size_t mark) {
   r->block = mark;
 }
 
+/* Made and in scope at once: for names that a head declares. */
 IrVar *ir_read_scope_new_var(Reader *r, IrVarKind kind, const char *name, DType type, Span at) {
   IrVar *v = ir_var(r->k, kind, name, type);
   ir_read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, at);
@@ -119,6 +121,7 @@ static bool read_param(Reader *r, Param *p) {
   return !r->broken;
 }
 
+/* A comma may end the list. */
 static bool read_params(Reader *r, IrRole role, Params *out) {
   if (!ir_tok_expect(r, "("))
     return false;
@@ -172,6 +175,7 @@ static void declare_params(Reader *r, Params *params) {
       declare_tensor(r, &params->v[i], i);
 }
 
+/* After `pre`: slabs are as many as `pre` says. */
 static void declare_scratch(Reader *r, Params *params) {
   for (size_t i = 0; i < params->n; i++)
     if (params->v[i].role == IRR_SCRATCH) {
@@ -270,6 +274,7 @@ static void read_grid(Reader *r) {
   }
 }
 
+/* One to three extents. */
 static void read_cluster(Reader *r) {
   for (int i = 0; i < 3; i++) {
     r->k->cluster[i] = (int)ir_tok_int(r, 0, 16, "a cluster's extent");
@@ -311,6 +316,7 @@ static void read_site(Reader *r) {
   ir_tok_next(r);
 }
 
+/* The two that the language has. */
 static void read_attribute(Reader *r) {
   if (ir_tok_accept_word(r, "exact"))
     r->k->exact = true;
@@ -339,6 +345,7 @@ static void read_opening(Reader *r, Params *params) {
   declare_scratch(r, params);
 }
 
+/* Lines in any order; the first word that is none of them begins the body. */
 static void read_head(Reader *r) {
   for (;;) {
     if (ir_tok_accept_word(r, "tmap"))
@@ -357,6 +364,7 @@ static void read_head(Reader *r) {
 
 /* ---------------------------------------------------------------- kernels */
 
+/* The level decides what a lone integer is, and what the verifier allows. */
 static bool read_level(Reader *r, IrLevel *level) {
   static const char *const words[] = {"tile", "scheduled", "thread"};
   for (int i = 0; i < 3; i++)
@@ -368,6 +376,7 @@ static bool read_level(Reader *r, IrLevel *level) {
   return false;
 }
 
+/* Three lists, of which only the first must be there. */
 static bool read_signature(Reader *r, Params *params) {
   if (!read_params(r, IRR_IN, params))
     return false;
@@ -444,6 +453,7 @@ static void read_items(Reader *r, IrKernels *out) {
   }
 }
 
+/* False where anything was wrong; kernels that could be read are in `out` all the same. */
 bool ir_read(Arena *a, Names *names, const SrcFile *file, DiagSink *sink, IrKernels *out) {
   Reader r = {.file = file, .sink = sink, .arena = a, .names = names, .known = map_new(a)};
   ir_tok_next(&r);

@@ -13,6 +13,7 @@
 
 /* ---------------------------------------------------------------- the untyped tree */
 
+/* Nodes live in the arena of the kernel: constants of the file outlast a statement. */
 static Node *node_new(Reader *r, NodeKind kind, Span span) {
   Node *n = ARENA_NEW(r->arena, Node);
   n->kind = kind;
@@ -90,6 +91,7 @@ static Node *parse_call(Reader *r, const Token *name) {
   return node;
 }
 
+/* A suffix settles the type at once. */
 static Node *parse_number(Reader *r) {
   Node *n = node_new(r, r->tok.kind == TK_INT ? ND_INT : ND_FLOAT, r->tok.span);
   n->type = r->tok.suffix;
@@ -334,6 +336,7 @@ static Node *type_node(Typing *t, const Node *from) {
 
 /* ---------------------------------------------------------------- building */
 
+/* What language.md calls int and float, in the widths of the IR. */
 static DType default_type(const Node *n) {
   return n->floats ? DT_F32 : DT_I64;
 }
@@ -360,6 +363,7 @@ static IrExpr *build_int(Reader *r, const Node *n, DType t) {
   return ir_int_of(r->k, t, (int64_t)(n->minus ? 0 - n->u : n->u));
 }
 
+/* An integer place takes no float: nothing is rounded silently. */
 static IrExpr *build_float(Reader *r, const Node *n, DType t) {
   if (!dtype_is_float(t)) {
     ir_read_error(r, E0605, n->span, "a float stands where a %s is wanted", dtype_name(t));
@@ -414,6 +418,7 @@ static DType arg_type(const Node *n, int i, DType want, const IrExpr *first) {
   }
 }
 
+/* The IR converts nothing by itself. */
 static bool same_types(IrExpr *const *arg, int from, int n) {
   for (int i = from + 1; i < n; i++)
     if (arg[i]->type != arg[from]->type)
@@ -490,6 +495,8 @@ static IrExpr *build(Reader *r, const Node *n, DType want) {
   }
 }
 
+/* Trees are typed afresh at each use, so that a constant of the file takes the type of each place.
+ * */
 IrExpr *ir_node_typed(Reader *r, Node *n, DType want, bool extents) {
   if (!n)
     return want == DT_BOOL ? ir_bool(r->k, false) : ir_int(r->k, 0);
@@ -497,10 +504,12 @@ IrExpr *ir_node_typed(Reader *r, Node *n, DType want, bool extents) {
   return build(r, type_node(&t, n), want);
 }
 
+/* Where any type may stand. */
 IrExpr *ir_read_expr(Reader *r, DType want) {
   return ir_node_typed(r, ir_node_parse(r), want, false);
 }
 
+/* One message where the type is another; none where the expression was wrong already. */
 IrExpr *ir_read_expr_of(Reader *r, DType want) {
   size_t errors = r->errors;
   Node *n = ir_node_parse(r);

@@ -26,6 +26,7 @@ static char peek(const Reader *r, size_t ahead) {
   return r->at + ahead < r->file->n ? r->file->text[r->at + ahead] : '\0';
 }
 
+/* ASCII only, whatever the locale. */
 static bool is_alpha(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -53,6 +54,7 @@ static void skip_space(Reader *r) {
   }
 }
 
+/* Up to where the reader is now. */
 static Span span_from(const Reader *r, size_t begin) {
   return (Span){r->file, (uint32_t)begin, (uint32_t)r->at};
 }
@@ -73,6 +75,7 @@ static DType read_suffix(Reader *r) {
   return t;
 }
 
+/* 16 for what is no digit in any base. */
 static unsigned digit_value(char c) {
   if (is_digit(c))
     return (unsigned)(c - '0');
@@ -224,6 +227,7 @@ void ir_tok_next(Reader *r) {
   } while (r->tok.kind == TK_BAD);
 }
 
+/* Tokens are compared as they stand in the file; nothing is copied. */
 static bool text_is(const Token *t, TokenKind kind, const char *text) {
   return t->kind == kind && t->n == strlen(text) && memcmp(t->text, text, t->n) == 0;
 }
@@ -235,6 +239,7 @@ bool ir_tok_word(const Reader *r, const char *word) {
   return text_is(&r->tok, TK_NAME, word);
 }
 
+/* Takes the token if it is this one. */
 bool ir_tok_accept(Reader *r, const char *punct) {
   bool yes = ir_tok_is(r, punct);
   if (yes)
@@ -261,6 +266,7 @@ void ir_read_unexpected(Reader *r, const char *wanted) {
                   (int)(r->tok.n > 40 ? 40 : r->tok.n), r->tok.text);
 }
 
+/* Takes it, or reports and marks the statement broken; callers give up at once. */
 bool ir_tok_expect(Reader *r, const char *punct) {
   if (ir_tok_accept(r, punct))
     return true;
@@ -275,6 +281,7 @@ bool ir_tok_expect_word(Reader *r, const char *word) {
   return false;
 }
 
+/* Interned, so that names can be compared and kept. */
 const char *ir_tok_name(Reader *r, const char *what) {
   if (r->tok.kind != TK_NAME) {
     ir_read_unexpected(r, what);
@@ -285,6 +292,7 @@ const char *ir_tok_name(Reader *r, const char *what) {
   return name;
 }
 
+/* dtypes are no keywords: a variable may be called f32. */
 DType ir_tok_dtype(Reader *r) {
   DType t;
   if (r->tok.kind != TK_NAME || !dtype_parse(r->tok.text, r->tok.n, &t)) {
@@ -295,6 +303,7 @@ DType ir_tok_dtype(Reader *r) {
   return t;
 }
 
+/* For numbers that are part of the statement, not values: stages, warps, offsets. */
 int64_t ir_tok_int(Reader *r, int64_t lo, int64_t hi, const char *what) {
   bool minus = ir_tok_accept(r, "-");
   if (r->tok.kind != TK_INT) {

@@ -89,6 +89,7 @@ static void read_channel(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
 }
 
+/* The channel must be declared before, in the text. */
 static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
   Span name_at = r->tok.span;
   const char *name = ir_tok_name(r, "a channel's name");
@@ -120,6 +121,7 @@ static void read_relayout(Reader *r, IrBlock *out, Span at) {
     ir_add(r->k, out, IRK_RELAYOUT, at)->as.relayout = x;
 }
 
+/* The four operations share a form. */
 static bool channel_kind(const char *word, IrKind *kind) {
   static const char *const words[] = {"acquire", "commit", "wait", "release"};
   static const IrKind kinds[] = {IRK_ACQUIRE, IRK_COMMIT, IRK_WAIT, IRK_RELEASE};
@@ -131,6 +133,7 @@ static bool channel_kind(const char *word, IrKind *kind) {
   return false;
 }
 
+/* False where the word is none of the scheduled level's. */
 bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
   IrKind kind;
   if (channel_kind(word, &kind))
@@ -177,6 +180,7 @@ static bool read_global(Reader *r, IrOperand *o) {
   return !r->broken && ir_tok_expect(r, "]");
 }
 
+/* Tensor maps are declared in the head. */
 static bool read_tmap_name(Reader *r, IrOperand *o) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a tensor map's name");

@@ -39,6 +39,7 @@ bool ir_read_access(Reader *r, IrAccess *a) {
   return ir_tok_expect(r, "]");
 }
 
+/* Read at every level; at thread level it says what is true anyway. */
 static void read_unchecked(Reader *r, IrAccess *a) {
   if (ir_tok_accept_word(r, "unchecked"))
     a->check = false;
@@ -116,6 +117,7 @@ bool ir_read_extents(Reader *r, Node **node, int *rank) {
 
 /* ---------------------------------------------------------------- values */
 
+/* Kept as what was written: the analysis finds what is true. */
 static void read_uniform(Reader *r, IrVar *v) {
   static const char *const words[] = {"block", "group", "warp", "lane"};
   for (int i = 0; i < 4; i++)
@@ -175,6 +177,7 @@ static IrLoop read_loop_kind(Reader *r, int *stages) {
   return IRF_SERIAL;
 }
 
+/* Bounds are read outside the loop's scope: they do not see its index. */
 static void read_for(Reader *r, IrBlock *out, Span at) {
   IrVar *v = ir_read_def(r, IRV_INDEX);
   if (!v || !ir_tok_expect(r, "="))
@@ -230,6 +233,7 @@ static void read_if(Reader *r, IrBlock *out, Span at) {
     ir_read_block(r, &s->as.if_.other);
 }
 
+/* False where the word is another file's. */
 static bool read_control(Reader *r, IrBlock *out, const char *word, Span at) {
   static const char *const bare[] = {"break", "continue", "return"};
   static const IrKind kinds[] = {IRK_BREAK, IRK_CONTINUE, IRK_RETURN};
@@ -317,6 +321,7 @@ static void read_stmt(Reader *r, IrBlock *out) {
     out->v[n]->span = span_join(at, ir_nested(out->v[n], 0) ? at : r->last.span);
 }
 
+/* Depth is counted here because every nested block passes, those of `while` too. */
 void ir_read_stmts(Reader *r, IrBlock *out) {
   if (++r->depth > READ_MAX_DEPTH)
     ir_read_unexpected(r, "blocks that are nested less deeply");
@@ -329,6 +334,7 @@ void ir_read_stmts(Reader *r, IrBlock *out) {
   r->depth--;
 }
 
+/* A scope of its own, closed also after an error. */
 void ir_read_block(Reader *r, IrBlock *out) {
   if (!ir_tok_expect(r, "{"))
     return;
@@ -340,6 +346,7 @@ void ir_read_block(Reader *r, IrBlock *out) {
 
 /* ---------------------------------------------------------------- element accesses */
 
+/* The variable is known even where the access is broken. */
 static void read_load(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
   IrVar *v = ir_read_def(r, IRV_LET);
@@ -354,6 +361,7 @@ static void read_load(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, v);
 }
 
+/* The element's dtype is what a lone constant becomes. */
 static void read_store(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
   if (!ir_read_access(r, &a) || !ir_tok_expect(r, "="))
@@ -379,6 +387,7 @@ static bool read_atomic_values(Reader *r, IrAtomic *a) {
   return !r->broken && ir_tok_expect(r, ")");
 }
 
+/* Only rows of the table's atomic kind. */
 static bool read_atomic_op(Reader *r, IrAtomic *a) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "an atomic operation");

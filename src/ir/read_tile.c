@@ -7,6 +7,7 @@
 
 /* ---------------------------------------------------------------- layouts and declarations */
 
+/* Its parameters hide other names inside the map only. */
 static bool read_layout_map(Reader *r, IrLayout *l) {
   l->kind = IRL_MAP;
   size_t mark = ir_read_scope_open(r);
@@ -80,6 +81,7 @@ static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
 
 /* ---------------------------------------------------------------- copy */
 
+/* Each at most once, in the order of printing. */
 static bool read_copy_options(Reader *r, IrCopy *c) {
   static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   if (ir_tok_accept_word(r, "pad"))
@@ -112,6 +114,7 @@ static void read_copy(Reader *r, IrBlock *out, Span at) {
 
 /* ---------------------------------------------------------------- map */
 
+/* Names before `in`, extents after it, as many as there are names. */
 int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max) {
   int n = 0;
   while (!ir_tok_word(r, "in")) {
@@ -178,6 +181,7 @@ static bool defines_scalar(const Reader *r) {
   return r->tok.kind == TK_NAME && r->at < r->file->n && r->file->text[r->at] == ':';
 }
 
+/* A definition or a region on the left tells whole from axis. */
 static void read_reduce(Reader *r, IrBlock *out, Span at) {
   IrReduce d = {.axis = -1};
   if (defines_scalar(r) ? !(d.scalar = ir_read_def(r, IRV_LET)) : !ir_read_region(r, &d.dst))
@@ -202,6 +206,7 @@ static void read_scan(Reader *r, IrBlock *out, Span at) {
   ir_add(r->k, out, IRK_SCAN, at)->as.scan = s;
 }
 
+/* The schedule's words; none of them changes what a product is, but `tf32`. */
 static void read_dot_options(Reader *r, IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
   if (ir_tok_accept_word(r, "policy")) {
@@ -218,6 +223,7 @@ static void read_dot_options(Reader *r, IrDot *d) {
   d->async = !r->broken && ir_tok_accept_word(r, "async");
 }
 
+/* c (+)= a @ b. */
 static void read_dot(Reader *r, IrBlock *out, Span at) {
   IrDot d = {.promote = -1};
   if (!ir_read_region(r, &d.c))
@@ -231,6 +237,7 @@ static void read_dot(Reader *r, IrBlock *out, Span at) {
     ir_add(r->k, out, IRK_DOT, at)->as.dot = d;
 }
 
+/* Declarations by the word of their space. */
 bool ir_read_tile(Reader *r, IrBlock *out, const char *word, Span at) {
   static const char *const spaces[] = {"global", "shared", "fragment", "local", "reg"};
   for (int i = IRS_SHARED; i <= IRS_REG; i++)

@@ -26,6 +26,7 @@ typedef struct Uniform {
   Arena *arena;
 } Uniform;
 
+/* The order of the enumeration is the lattice. */
 static IrUniform join(IrUniform a, IrUniform b) {
   return a > b ? a : b;
 }
@@ -38,6 +39,7 @@ static void raise_var(Uniform *u, const IrVar *v, IrUniform to) {
   }
 }
 
+/* One value for the whole array: its elements are not told apart. */
 static void raise_buffer(Uniform *u, const IrBuffer *b, IrUniform to) {
   if (to > u->buffer[b->id]) {
     u->buffer[b->id] = to;
@@ -53,6 +55,7 @@ static IrUniform control_above(const Uniform *u, size_t depth) {
   return c;
 }
 
+/* A thread that has returned takes no part in what follows. */
 static IrUniform control_now(const Uniform *u) {
   return join(u->returns, control_above(u, 0));
 }
@@ -76,6 +79,7 @@ static IrUniform loaded(const Uniform *u, const IrBuffer *b, IrUniform address) 
   return address;
 }
 
+/* What a register holds varies like the value, its index, and whether it was stored at all. */
 static void visit_store(Uniform *u, const IrBuffer *b, IrUniform value) {
   if (b->space == IRS_REG || b->space == IRS_LOCAL)
     raise_buffer(u, b, join(value, control_above(u, u->buf_depth[b->id])));
@@ -115,6 +119,7 @@ static void visit_op(Uniform *u, const IrOp *op) {
   }
 }
 
+/* Of every variable that the statement defines. */
 static void set_depth(IrVar **v, void *ctx) {
   Uniform *u = ctx;
   u->var_depth[(*v)->id] = (uint32_t)u->control.n;
@@ -214,6 +219,7 @@ static void visit_nested(Uniform *u, IrStmt *s, IrUniform control) {
   u->loop_depth.n -= loop;
 }
 
+/* Definitions first: a loop's index belongs outside the loop's own control. */
 static void visit_stmt(Uniform *u, IrStmt *s) {
   note_depth(u, s);
   switch (s->kind) {
@@ -242,6 +248,7 @@ static void visit_stmt(Uniform *u, IrStmt *s) {
   }
 }
 
+/* In the last round each statement is shown with the control that leads to it. */
 static void visit_block(Uniform *u, IrBlock *b) {
   for (size_t i = 0; i < b->n; i++) {
     if (u->report && u->seen && u->seen->stmt)
@@ -263,6 +270,7 @@ static void apply(Uniform *u) {
     ir_facts(k->table->all.v[i]);
 }
 
+/* Indices, and whatever the body defines. */
 static void map_defs(IrVar **v, void *ctx) {
   Uniform *u = ctx;
   raise_var(u, *v, IR_LANE_VARYING);
@@ -276,6 +284,7 @@ static bool in_map(IrStmt *s, void *ctx) {
   return true;
 }
 
+/* Maps do not nest. */
 static bool find_maps(IrStmt *s, void *ctx) {
   if (s->kind != IRK_MAP)
     return true;
@@ -295,6 +304,7 @@ static void round_thread(Uniform *u) {
   visit_block(u, &u->k->body);
 }
 
+/* Above thread level control is the block's by construction, and one round does. */
 const IrUniform *ir_uniform_run(Arena *a, IrKernel *k, const UniformSeen *seen) {
   Uniform u = {.k = k, .arena = a, .seen = seen, .escape = map_new(a)};
   u.var = ARENA_ARRAY(a, IrUniform, k->vars.n);

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* At the statement, or at the kernel where the statement came from no text; the kernel's name tells
+ * a pass' output from the author's text. */
 void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
   Str text = str_new(v->sink->arena);
   va_list ap;
@@ -23,6 +25,7 @@ void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- names */
 
+/* A variable is defined once in the whole kernel, so that tables by id need no scopes. */
 void ir_verify_define(Verify *v, const IrVar *var) {
   if (var->id >= v->k->vars.n || v->k->vars.v[var->id] != var) {
     ir_verify_error(v, E0652, "`%s` belongs to another kernel", var->name);
@@ -65,6 +68,7 @@ typedef struct Scope {
   size_t vars, buffers;
 } Scope;
 
+/* Variables and buffers leave together. */
 static Scope scope_begin(const Verify *v) {
   return (Scope){v->var_scope.n, v->buffer_scope.n};
 }
@@ -81,6 +85,7 @@ static void scope_end(Verify *v, Scope s) {
 
 static void check_block(Verify *v, IrBlock *b);
 
+/* For blocks that define nothing in their heads. */
 static void check_scoped(Verify *v, IrBlock *b) {
   Scope s = scope_begin(v);
   check_block(v, b);
@@ -177,6 +182,7 @@ static void check_map(Verify *v, IrMap *m) {
   scope_end(v, s);
 }
 
+/* Like a map over the grid's tiles, but statements in it are the block's. */
 static void check_tile_loop(Verify *v, IrTileLoop *t) {
   Scope s = scope_begin(v);
   for (int i = 0; i < t->naxes && i < 3; i++)
@@ -207,6 +213,7 @@ static void check_role(Verify *v, const IrRoles *r, int i) {
                     b->name, b->registers);
 }
 
+/* A break inside a role may not leave it: its warps would run another role's code. */
 static void check_roles(Verify *v, IrRoles *r) {
   if (v->in_roles)
     ir_verify_error(v, E0668, "roles stand inside a role");
@@ -231,6 +238,7 @@ static void check_jump(Verify *v, const IrStmt *s) {
     ir_verify_error(v, E0657, "`%s` has nothing here that it may leave", ir_stmt_name(s));
 }
 
+/* False where the kind is no control. */
 static bool check_control(Verify *v, IrStmt *s) {
   switch (s->kind) {
   case IRK_LET:
@@ -370,6 +378,7 @@ static void check_grid(Verify *v) {
   }
 }
 
+/* Limits that every target has; those of one target are cuda_print's and the launcher's. */
 static void check_launch(Verify *v) {
   const IrKernel *k = v->k;
   bool thread = k->level == IR_THREAD;
@@ -424,6 +433,7 @@ static void check_kernel(Verify *v) {
     ir_verify_flow(v);
 }
 
+/* Tables by id in memory of its own, given back at the end. */
 bool ir_verify(IrKernel *k, DiagSink *sink) {
   Arena *a = arena_new(arena_guard(k->arena), "verify");
   Verify v = {.k = k, .sink = sink, .arena = a};

@@ -93,6 +93,7 @@ static bool check_use(Verify *v, const IrExpr *e) {
   return true;
 }
 
+/* Before anything else of the expression is read. */
 bool ir_verify_expr(Verify *v, const IrExpr *e, const char *what) {
   if (!e || e->id >= v->k->table->all.n || v->k->table->all.v[e->id] != e) {
     ir_verify_error(v, E0653, "%s is missing or belongs to another kernel", what);
@@ -106,6 +107,7 @@ bool ir_verify_expr(Verify *v, const IrExpr *e, const char *what) {
   return check_use(v, e);
 }
 
+/* `what` is the place, as a message calls it: "the condition". */
 bool ir_verify_typed(Verify *v, const IrExpr *e, DType type, const char *what) {
   if (!ir_verify_expr(v, e, what))
     return false;

@@ -72,6 +72,7 @@ static void check_operands(Verify *v, const IrOp *op) {
   }
 }
 
+/* Called for each statement with its control, once the fixed point stands. */
 static void check_stmt(IrStmt *s, IrUniform control, void *ctx) {
   Verify *v = ctx;
   v->at = s->span;
@@ -83,6 +84,7 @@ static void check_stmt(IrStmt *s, IrUniform control, void *ctx) {
   }
 }
 
+/* What an author states is a promise to readers; the analysis must be able to keep it. */
 static void check_stated(Verify *v, const IrUniform *inferred) {
   for (size_t i = 0; i < v->k->vars.n; i++) {
     const IrVar *x = v->k->vars.v[i];
@@ -93,6 +95,7 @@ static void check_stated(Verify *v, const IrUniform *inferred) {
   }
 }
 
+/* Runs last: it trusts that names and types are right. */
 void ir_verify_flow(Verify *v) {
   UniformSeen seen = {check_stmt, v};
   const IrUniform *inferred = ir_uniform_run(v->arena, v->k, &seen);

@@ -29,6 +29,7 @@ static bool range_var(const Verify *v, const IrVar *x, Range *out) {
   return true;
 }
 
+/* The extremes lie at the corners. */
 static bool range_product(Range a, Range b, Range *out) {
   int64_t p[4];
   if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
@@ -55,6 +56,7 @@ static bool range_divided(OpCode op, Range a, Range b, Range *out) {
   return true;
 }
 
+/* What registers are indexed by in practice: sums, multiples, parts. */
 static bool range_binary(OpCode op, Range a, Range b, Range *out) {
   switch (op) {
   case OP_ADD:
@@ -92,6 +94,7 @@ static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
 
 /* ---------------------------------------------------------------- registers and shared memory */
 
+/* A register has no address, so its number must be known when the code is printed. */
 void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count) {
   Range r;
   int64_t n = ir_buffer_count(b);
@@ -133,6 +136,7 @@ static void check_shared(Verify *v, const IrExpr *address, int64_t bytes, int64_
 
 /* ---------------------------------------------------------------- operands by kind */
 
+/* The letters of ops.def. */
 static IrOperandKind wanted_kind(char letter) {
   switch (letter) {
   case 'd':
@@ -152,6 +156,7 @@ static IrOperandKind wanted_kind(char letter) {
   }
 }
 
+/* A slice lies in one array, as a whole. */
 static bool check_regs_operand(Verify *v, const IrOperand *o) {
   if (!ir_verify_buffer(v, o->buf) || !ir_verify_expr(v, o->expr, "a register's index"))
     return false;
@@ -218,6 +223,7 @@ static int64_t constant(const IrOp *op, int i) {
   return c;
 }
 
+/* Any width: the printer converts addresses and counts. */
 static void want_int(Verify *v, const IrOp *op, int i, const char *what) {
   if (!dtype_is_int(op->operand[i].expr->type))
     ir_verify_error(v, E0661, "%s of `%s` is an integer, not %s", what, op_info(op->op)->name,
@@ -230,6 +236,7 @@ static void want_bool(Verify *v, const IrOp *op, int i) {
                     op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
+/* Immediates of the instruction, as PTX states them. */
 static void want_range(Verify *v, const IrOp *op, int i, int64_t lo, int64_t hi, int64_t multiple) {
   int64_t c = constant(op, i);
   if (c < lo || c > hi || c % multiple)
@@ -271,6 +278,7 @@ static void check_shuffle(Verify *v, const IrOp *op) {
     want_range(v, op, 2, 0, 31, 1);
 }
 
+/* A condition of each lane, one answer for the warp. */
 static void check_vote(Verify *v, const IrOp *op) {
   want_bool(v, op, 1);
   if (op->operand[0].var->type != DT_BOOL)
@@ -329,6 +337,7 @@ static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordi
   check_shared(v, op->operand[shared].expr, box_bytes(t), t->swizzle ? 8 * t->swizzle : 128);
 }
 
+/* The products of this row; others are rows of their own. */
 static void check_mma_type(Verify *v, const IrOp *op, int i) {
   DType t = op->operand[i].dtype;
   if (t != DT_F16 && t != DT_BF16)
@@ -355,6 +364,7 @@ static void want_f32(Verify *v, const IrOp *op) {
                     dtype_name(op->operand[0].buf->dtype));
 }
 
+/* A descriptor has 64 bits with fields of its own; plain addresses are 32. */
 static void want_desc(Verify *v, const IrOp *op, int i) {
   if (op->operand[i].expr->type != DT_U64)
     ir_verify_error(v, E0661, "operand %d of `%s` is a descriptor (u64), not %s", i + 1,
@@ -523,6 +533,7 @@ static void check_box(Verify *v, const IrTmap *t) {
                     t->name, t->box[0] * size, t->swizzle);
 }
 
+/* What can be known before a launch; the rest the driver checks when the map is made. */
 void ir_verify_tmap(Verify *v, const IrTmap *t) {
   v->at = t->span;
   if (!ir_verify_buffer(v, t->buf))

@@ -16,6 +16,7 @@ static bool check_writes(Verify *v, const IrBuffer *b) {
   return false;
 }
 
+/* Bounds are the run's to check, except of registers, which have none. */
 void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
   if (!ir_verify_buffer(v, a->buf))
     return;
@@ -32,6 +33,7 @@ void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
     ir_verify_regs(v, a->buf, a->index[0], 1);
 }
 
+/* Everything that reads an element names it. */
 static void check_load(Verify *v, const IrStmt *s) {
   const IrVar *x = s->as.access.var;
   ir_verify_access(v, &s->as.access.at, false);
@@ -216,6 +218,7 @@ static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
   return true;
 }
 
+/* Global memory is reached by copies and elements; tile operations work on tiles. */
 static void check_tile_operand(Verify *v, const IrRegion *r) {
   if (r->buf->space == IRS_GLOBAL)
     ir_verify_error(v, E0655, "`%s` is a global tensor; it comes into a tile by `copy`",
@@ -290,6 +293,7 @@ static void check_scan(Verify *v, const IrScan *s) {
 
 /* ---------------------------------------------------------------- products */
 
+/* The two f8 types mix in one product. */
 static bool is_f8(DType t) {
   return t == DT_F8E4M3 || t == DT_F8E5M2;
 }
@@ -304,6 +308,7 @@ static void check_dot_types(Verify *v, const IrDot *d) {
     ir_verify_error(v, E0658, "a product of %s does not go into %s", dtype_name(a), dtype_name(c));
 }
 
+/* m x k by k x n into m x n, after the transpositions. */
 static void check_dot(Verify *v, const IrDot *d) {
   if (!check_region(v, &d->a, false) || !check_region(v, &d->b, false) ||
       !check_region(v, &d->c, true))
@@ -344,6 +349,7 @@ static bool atomic_takes(OpCode op, DType t) {
   return op != OP_ATOMIC_INC || t == DT_U32 || t == DT_I32 || t == DT_I64 || t == DT_U64;
 }
 
+/* The old value is optional; without it the hardware need not send it back. */
 static void check_atomic_element(Verify *v, const IrAtomic *a) {
   const IrBuffer *b = a->at.buf;
   ir_verify_access(v, &a->at, true);
@@ -361,6 +367,7 @@ static void check_atomic_element(Verify *v, const IrAtomic *a) {
   ir_verify_define(v, a->old);
 }
 
+/* Memory that several threads share: fragments and locals are not. */
 static void check_atomic(Verify *v, const IrAtomic *a) {
   if (a->op >= OP_COUNT || op_info(a->op)->cls != OPC_ATOMIC) {
     ir_verify_error(v, E0659, "an atomic without an operation");
@@ -385,6 +392,7 @@ static void check_atomic(Verify *v, const IrAtomic *a) {
                     dtype_name(b->dtype));
 }
 
+/* Texts need no check; values any type. */
 static void check_report(Verify *v, const IrReport *r) {
   if (r->kind == IRP_ASSERT)
     ir_verify_typed(v, r->cond, DT_BOOL, "the assertion");
@@ -428,6 +436,7 @@ static void check_channel_op(Verify *v, const IrChannelOp *o) {
                     c->stages, o->behind);
 }
 
+/* Kinds that only a schedule has, and thread-level operations. */
 static void check_scheduled(Verify *v, const IrStmt *s) {
   switch (s->kind) {
   case IRK_CHANNEL:
@@ -459,6 +468,7 @@ static void check_scheduled(Verify *v, const IrStmt *s) {
   }
 }
 
+/* Everything that is no control. */
 bool ir_verify_tile(Verify *v, IrStmt *s) {
   switch (s->kind) {
   case IRK_LOAD:

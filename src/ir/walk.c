@@ -6,6 +6,7 @@
  */
 #include "impl.h"
 
+/* In the order in which they run. */
 IrBlock *ir_nested(IrStmt *s, int i) {
   switch (s->kind) {
   case IRK_FOR:
@@ -25,6 +26,7 @@ IrBlock *ir_nested(IrStmt *s, int i) {
   }
 }
 
+/* Depth first; the callback sees a statement before what is nested in it, and may change it. */
 void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx) {
   for (size_t i = 0; i < block->n; i++) {
     IrStmt *s = block->v[i];
@@ -44,11 +46,13 @@ static void expr(const IrVisitor *v, IrExpr **e) {
     v->expr(e, v->ctx);
 }
 
+/* A definition is a slot too: passes replace variables. */
 static void def(const IrVisitor *v, IrVar **var) {
   if (v->def && *var)
     v->def(var, v->ctx);
 }
 
+/* With how it is used, which is all that dependences need. */
 static void buffer(const IrVisitor *v, IrBuffer **b, unsigned how) {
   if (v->buffer && *b)
     v->buffer(b, how, v->ctx);
@@ -121,6 +125,7 @@ static void visit_tile_loop(const IrVisitor *v, IrTileLoop *t) {
   }
 }
 
+/* Bounds are evaluated once, before the index exists. */
 static void visit_loop(const IrVisitor *v, IrFor *f) {
   expr(v, &f->lo);
   expr(v, &f->hi);
@@ -136,11 +141,13 @@ static void visit_alloc(const IrVisitor *v, IrBuffer **slot) {
   buffer(v, slot, IR_DECLARES);
 }
 
+/* Its tiles are written by one side and read by the other. */
 static void visit_channel(const IrVisitor *v, IrChannel *c) {
   for (int i = 0; i < c->ntiles; i++)
     buffer(v, &c->tile[i], IR_READS | IR_WRITES);
 }
 
+/* Producers write, consumers read; dependences across roles follow. */
 static void visit_channel_op(const IrVisitor *v, IrKind kind, IrChannel *c) {
   unsigned how = kind == IRK_ACQUIRE || kind == IRK_COMMIT ? IR_WRITES : IR_READS;
   for (int i = 0; i < c->ntiles; i++) {

@@ -17,6 +17,7 @@ typedef struct Pass {
   IrKernel *(*run)(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
 } Pass;
 
+/* Truthful because each tile-level kind means the same one level down. */
 static IrKernel *relabel(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink) {
   (void)t;
   (void)sink;
@@ -29,6 +30,7 @@ static const Pass to_scheduled[] = {{"relabel", relabel}};
 /* The simplest lowering needs nothing that a schedule decides, and starts from either level. */
 static const Pass to_threads[] = {{"simple", low_simple}};
 
+/* A pass that made something wrong is named, so that a report can name it. */
 static bool verified(IrKernel *k, const Pass *p, DiagSink *sink) {
   size_t before = sink->n;
   if (ir_verify(k, sink))
@@ -38,6 +40,7 @@ static bool verified(IrKernel *k, const Pass *p, DiagSink *sink) {
   return false;
 }
 
+/* Each pass makes a new kernel in the arena; the one before stays whole for the hook to compare. */
 IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Target *t,
                          const LowerHook *hook, DiagSink *sink) {
   const Pass *pass = level == IR_THREAD ? to_threads : to_scheduled;
@@ -57,6 +60,7 @@ IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Targe
   return now;
 }
 
+/* Without anyone looking on. */
 IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const Target *t, DiagSink *sink) {
   return lower_observed(a, k, level, t, NULL, sink);
 }

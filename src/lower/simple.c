@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* Lowering goes on after it, so that all reasons are reported at once. */
 void low_fail(Simple *s, DiagCode code, const char *fmt, ...) {
   Str text = str_new(s->sink->arena);
   va_list ap;
@@ -23,6 +24,7 @@ void low_fail(Simple *s, DiagCode code, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- building */
 
+/* Statements carry the span of the author's statement: diagnostics and the CUDA text show it. */
 IrStmt *low_emit(Simple *s, IrKind kind) {
   return ir_add(s->k, s->out, kind, s->at);
 }
@@ -64,6 +66,7 @@ void low_load_to(Simple *s, IrVar *var, IrAccess a) {
   st->as.access.at = a;
 }
 
+/* A fresh variable for the element. */
 IrVar *low_emit_load(Simple *s, const char *name, IrAccess a) {
   IrVar *v = ir_var(s->k, IRV_LET, name, a.buf->dtype);
   low_load_to(s, v, a);
@@ -77,6 +80,7 @@ void low_emit_store(Simple *s, IrAccess a, IrExpr *value) {
   st->as.access.value = value;
 }
 
+/* Barriers and fences. */
 void low_emit_op(Simple *s, OpCode op) {
   low_emit(s, IRK_OP)->as.op = (IrOp){op, NULL, 0};
 }
@@ -87,6 +91,7 @@ IrStmt *low_emit_if(Simple *s, IrExpr *cond) {
   return st;
 }
 
+/* The pair of `enter` and entering what it returned replaces a stack. */
 IrBlock *low_enter(Simple *s, IrBlock *into) {
   IrBlock *before = s->out;
   s->out = into;
@@ -102,6 +107,7 @@ static void index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrEx
   v->hi = d > a ? d - 1 : a;
 }
 
+/* The loop is empty; the caller enters its body. */
 IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
                     IrStmt **loop) {
   IrStmt *st = low_emit(s, IRK_FOR);
@@ -235,6 +241,7 @@ static void lower_if(Simple *s, IrStmt *st) {
 
 /* ---------------------------------------------------------------- reports and declarations */
 
+/* Printing reads, so what wrote the tile must be done. */
 static void note_printed(IrBuffer **b, unsigned how, void *ctx) {
   low_note_buffer(ctx, *b, how);
 }
@@ -247,6 +254,7 @@ static bool can_print(Simple *s, const IrReport *r) {
   return true;
 }
 
+/* An assertion is each thread's (the first fault is kept); a line is printed once. */
 static void lower_report(Simple *s, IrStmt *st) {
   if (!can_print(s, &st->as.report)) {
     low_fail(s, E0712, "this tile lies in global scratch, where it cannot be printed");
@@ -325,6 +333,7 @@ static void lower_stmt(Simple *s, IrStmt *st) {
   }
 }
 
+/* Also a block's statements: what differs is `in_map`. */
 void low_points(Simple *s, const IrBlock *in) {
   for (size_t i = 0; i < in->n; i++)
     lower_stmt(s, in->v[i]);
@@ -412,6 +421,7 @@ static void finish(Simple *s, const IrBlock *body) {
   ir_name_apart(k);
 }
 
+/* The input stays as it is: everything happens in a clone. */
 IrKernel *low_simple(Arena *a, const IrKernel *from, const Target *t, DiagSink *sink) {
   enum { THREADS = 128 };
   IrKernel *k = ir_kernel_clone(a, from);

@@ -23,6 +23,7 @@ static IrBuffer *once_tile(Simple *s, DType t) {
   return s->once[t] = b;
 }
 
+/* Two barriers at most: one if the slot is still being read, one before it is read again. */
 void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx), void *ctx) {
   IrBuffer *b = once_tile(s, var->type);
   IrExpr *zero = ir_int_of(s->k, DT_I32, 0);
@@ -157,6 +158,7 @@ static IrExpr *atomic_once(Simple *s, void *ctx) {
   return ir_ref(s->k, v);
 }
 
+/* Once a block, after everything that the block did before it. */
 void low_atomic(Simple *s, IrStmt *st) {
   IrAtomic *a = &st->as.atomic;
   if (s->in_map) {

@@ -11,10 +11,12 @@
 
 enum { ALIGN = 16, ONCE_BYTES = 16 * DT_COUNT };
 
+/* Vectors of 16 bytes may start at any tile. */
 static int64_t aligned(int64_t n) {
   return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Buffers that lowering makes have an empty place: they are no tiles of the program. */
 Place *low_place_of(Simple *s, const IrBuffer *b) {
   while (s->place.n <= b->id)
     VEC_PUSH(s->arena, &s->place, (Place){0});
@@ -43,6 +45,7 @@ typedef struct Live {
   VEC(const IrBuffer *) tile;
 } Live;
 
+/* `local` arrays are each iteration's own and need no place. */
 static bool is_tile_alloc(const IrStmt *st) {
   return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL;
 }
@@ -53,6 +56,7 @@ typedef struct LastUse {
   size_t now;
 } LastUse;
 
+/* Reading and writing both keep a tile alive. */
 static void use_buffer(IrBuffer **b, unsigned how, void *ctx) {
   LastUse *u = ctx;
   (void)how;
@@ -121,12 +125,14 @@ static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
   return peak;
 }
 
+/* In one walk, before any is moved. */
 static bool find_tiles(IrStmt *st, void *ctx) {
   if (is_tile_alloc(st))
     note_tile(ctx, st->as.alloc);
   return true;
 }
 
+/* Anew after each move to scratch: the rest may lie closer together. */
 static int64_t plan(Simple *s) {
   Live live = {0};
   return plan_block(s, &s->k->body, &live);
@@ -181,6 +187,7 @@ static IrExpr *count_slots(Simple *s) {
   return ir_op2(s->k, OP_MIN2, n, ir_ref(s->k, ir_sms(s->k)));
 }
 
+/* Computed on the host, once a launch. */
 static IrVar *pre_let(Simple *s, const char *name, IrExpr *value) {
   IrStmt *st = ir_add(s->k, &s->k->pre, IRK_LET, s->k->span);
   st->as.let.var = ir_var(s->k, IRV_LET, name, value->type);
@@ -229,6 +236,7 @@ static void grow(Simple *s, uint32_t id) {
   }
 }
 
+/* What is private to a thread needs no barrier. */
 void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
   if (b->space == IRS_LOCAL || b->space == IRS_REG)
     return;
@@ -243,6 +251,7 @@ void low_barrier(Simple *s) {
     s->held.v[i] = 0;
 }
 
+/* Where what comes next is not known: behind jumps, at the ends of loops. */
 void low_flush(Simple *s) {
   for (size_t i = 0; i < s->held.n; i++)
     if (s->held.v[i]) {
@@ -262,6 +271,7 @@ void low_take_bytes(Simple *s, const IrBuffer *b) {
   }
 }
 
+/* A write conflicts with everything, a read with writes. */
 void low_fence(Simple *s) {
   bool conflict = false;
   for (size_t i = 0; i < s->now.n; i++)
@@ -277,6 +287,7 @@ void low_fence(Simple *s) {
 
 /* ---------------------------------------------------------------- accesses */
 
+/* A spilled tile keeps its own extents for bounds and regions. */
 IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
   const Place *p = low_place_of(s, b);
   return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
@@ -288,6 +299,7 @@ static int rank_of(Simple *s, const IrBuffer *b) {
   return p->tile ? p->rank : b->rank;
 }
 
+/* The program's indices to the place where the element lies now. */
 IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   const Place *p = low_place_of(s, b);
   IrAccess a = {.buf = b};
@@ -305,6 +317,7 @@ IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   return a;
 }
 
+/* Returns the condition, so that a check is one expression for its caller. */
 IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y) {
   IrKernel *k = s->k;
   IrStmt *st = low_emit(s, IRK_OP);

@@ -101,6 +101,7 @@ static IrExpr *arg_line(Simple *s, OpCode op, const Line *l) {
   return ir_ref(s->k, at);
 }
 
+/* The two families share how lines are walked. */
 static IrExpr *reduce_line(Simple *s, OpCode op, const Line *l) {
   return is_arg(op) ? arg_line(s, op, l) : fold_line(s, op, l);
 }
@@ -124,6 +125,7 @@ IrExpr *low_reduce_scalar(Simple *s, void *ctx) {
   return reduce_line(s, r->op, &l);
 }
 
+/* One thread an element of the result. */
 void low_reduce(Simple *s, IrReduce *r) {
   Write w = {&r->dst, low_shape_of(s, &r->dst, NULL), produce_reduce, r, r->dst.buf == r->src.buf};
   low_write_elements(s, &w);
@@ -166,6 +168,7 @@ static void unhold_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hol
   low_enter(s, before);
 }
 
+/* One thread a line; the second time round it empties what the first held. */
 static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) {
   IrExpr *index[IR_MAX_RANK];
   Line l = {&c->src, c->axis, low_shape_of(s, &c->src, NULL), index};
@@ -184,6 +187,7 @@ static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) 
   low_enter(s, before);
 }
 
+/* In place needs holding: a line's neighbours may still be read by other threads. */
 void low_scan(Simple *s, const IrScan *c) {
   Shape x = low_shape_of(s, &c->src, NULL);
   int64_t n = low_count_of(&x), threads = s->k->threads;

@@ -27,6 +27,7 @@ IrExpr *low_both(Simple *s, IrExpr *a, IrExpr *b) {
 
 /* ---------------------------------------------------------------- shapes and indices */
 
+/* Tiles are bounded by the verifier, so the product fits. */
 int64_t low_count_of(const Shape *x) {
   int64_t n = 1;
   for (int i = 0; i < x->rank; i++)
@@ -34,6 +35,7 @@ int64_t low_count_of(const Shape *x) {
   return n;
 }
 
+/* Decides whether leaving it is padding or a fault. */
 bool low_is_global(Simple *s, const IrRegion *r) {
   return !low_place_of(s, r->buf)->tile;
 }
@@ -81,6 +83,7 @@ IrExpr *low_open_elements(Simple *s, int64_t n, IrBlock **before) {
   return ir_ref(s->k, e);
 }
 
+/* By one thread, in order. */
 IrExpr *low_open_serial(Simple *s, const char *name, int64_t from, int64_t n, IrBlock **before) {
   IrStmt *loop;
   IrVar *r = low_emit_for(s, name, low_i64(s, from), low_i64(s, n), low_i64(s, 1), &loop);
@@ -135,6 +138,7 @@ IrExpr *low_inside(Simple *s, const IrRegion *r, IrExpr *const *at) {
   return in;
 }
 
+/* Bounds were checked for the region as a whole. */
 IrVar *low_load_region(Simple *s, const char *name, const IrRegion *r, IrExpr *const *index) {
   IrExpr *at[IR_MAX_RANK];
   low_region_index(s, r, index, at);
@@ -168,6 +172,7 @@ void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
 
 /* ---------------------------------------------------------------- element by element */
 
+/* As many elements as one thread computes. */
 IrBuffer *low_hold(Simple *s, DType t, int64_t n) {
   IrExpr *extent = low_i64(s, n ? n : 1);
   IrBuffer *b = ir_buffer(s->k, IRS_LOCAL, "hold", t, 1, &extent);
@@ -181,6 +186,7 @@ static IrAccess hold_at(Simple *s, IrBuffer *hold, IrExpr *e) {
   return low_access_at(s, hold, &at);
 }
 
+/* So that callers need no case for "always". */
 IrBlock *low_enter_if(Simple *s, IrExpr *cond) {
   return cond ? low_enter(s, &low_emit_if(s, cond)->as.if_.then) : s->out;
 }
@@ -224,6 +230,7 @@ void low_write_elements(Simple *s, const Write *w) {
   write_loop(s, w, hold, false);
 }
 
+/* Of any type, bool included. */
 IrExpr *low_zero_of(Simple *s, DType t) {
   Scalar zero = {.type = DT_I64};
   return ir_const(s->k, scalar_convert(zero, t));

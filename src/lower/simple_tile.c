@@ -28,6 +28,7 @@ static IrExpr *produce_copy(Simple *s, const void *op, IrExpr *const *index) {
   return ir_cast(s->k, ir_ref(s->k, v), to);
 }
 
+/* A copy within one tile may overlap itself, so it is held. */
 static void lower_copy(Simple *s, const IrCopy *c) {
   Write w = {&c->dst, low_shape_of(s, &c->dst, &c->src), produce_copy, c, c->dst.buf == c->src.buf};
   low_write_elements(s, &w);
@@ -63,6 +64,7 @@ static IrExpr *produce_dot(Simple *s, const void *op, IrExpr *const *index) {
   return ir_cast(k, sum, d->c.buf->dtype);
 }
 
+/* A product into one of its operands reads all of it first. */
 static void lower_dot(Simple *s, const IrDot *d) {
   bool hold = d->c.buf == d->a.buf || d->c.buf == d->b.buf;
   Write w = {&d->c, low_shape_of(s, &d->c, NULL), produce_dot, d, hold};
@@ -98,6 +100,7 @@ static void note_use(IrBuffer **b, unsigned how, void *ctx) {
     low_note_buffer(ctx, *b, how);
 }
 
+/* What the iterations touch, as one statement of the block. */
 static bool note_stmt(IrStmt *st, void *ctx) {
   IrVisitor v = {NULL, NULL, note_use, ctx};
   ir_visit(st, &v);
@@ -148,6 +151,8 @@ static IrExpr *count_points(Simple *s, const IrMap *m, IrExpr **extent) {
   return ir_is_const(n, &c) && c >= 0 && c < INT32_MAX ? low_i32(s, c) : n;
 }
 
+/* Iterations are numbered row-major and dealt out to the threads in turn; each computes its indices
+ * from its number. */
 void low_map(Simple *s, IrStmt *st) {
   const IrMap *m = &st->as.map;
   IrExpr *extent[4];
@@ -227,6 +232,7 @@ static void leave_unless(Simple *s, IrExpr *ok) {
   low_enter(s, before);
 }
 
+/* Checks, then the barrier that the operation needs, then the operation. */
 void low_tile(Simple *s, IrStmt *st) {
   IrExpr *ok = NULL;
   if (st->kind != IRK_COPY && st->kind != IRK_DOT && st->kind != IRK_REDUCE &&
