@@ -444,11 +444,13 @@ EvalResult eval_machine_run(EvalAgent *a) {
   for (;; in++) {
     a->steps++;
     switch (in->code) {
+    /* The end of the agent, or of the code that runs once a worker: prepare() comes back here. */
     case BC_END:
     case BC_NEXT_PHASE:
       a->pc = (uint32_t)(in - code);
       a->state = AGENT_DONE;
       return EVAL_OK;
+    /* Unsigned, so that index arithmetic wraps instead of being undefined. */
     case BC_ADD_I64:
       *(uint64_t *)r[in->dst] = *(uint64_t *)r[in->src[0]] + *(uint64_t *)r[in->src[1]];
       break;
@@ -458,9 +460,12 @@ EvalResult eval_machine_run(EvalAgent *a) {
     case BC_MUL_I64:
       *(uint64_t *)r[in->dst] = *(uint64_t *)r[in->src[0]] * *(uint64_t *)r[in->src[1]];
       break;
+    /* The loop adds one after every instruction, hence the minus one. */
     case BC_JUMP:
       in += in->jump - 1;
       break;
+    /* The corners of the strip may spare the condition: false everywhere jumps past the branch,
+     * true everywhere goes straight into it under the outer mask. */
     case BC_DECIDE: {
       int known = eval_map_decide(a, in->as.data);
       if (known == 0) {
@@ -483,6 +488,7 @@ EvalResult eval_machine_run(EvalAgent *a) {
       if (jumps(a, in))
         in += in->jump - 1;
       break;
+    /* Every way back passes here, so an endless program can be stopped. */
     case BC_BACK:
     case BC_SPIN_BACK:
     case BC_MAP_NEXT:
@@ -491,6 +497,7 @@ EvalResult eval_machine_run(EvalAgent *a) {
         break;
       if ((result = eval_run_poll(a)) != EVAL_OK)
         return result;
+      /* After a wait the loop starts again at its condition, not here. */
       if (in->code == BC_SPIN_BACK && (result = spin(a)) != EVAL_OK) {
         a->pc = (uint32_t)(in + in->jump - code);
         return result;

@@ -428,8 +428,11 @@ static Status outcome(EvalLaunch *l, DiagSink *sink) {
 Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, DiagSink *sink) {
   EvalLaunch l = {.program = p, .binding = binding, .options = o, .blocks = 1};
   for (int i = 0; i < 3; i++)
-    if (__builtin_mul_overflow(l.blocks, binding->grid[i], &l.blocks))
-      return ST_NOMEM;
+    if (__builtin_mul_overflow(l.blocks, binding->grid[i], &l.blocks)) {
+      diag_add(sink, E0459, p->kernel->span, "the grid of %s has more blocks than can be counted",
+               p->kernel->name);
+      return ST_FAIL;
+    }
   if (!check_shared(&l, sink))
     return ST_FAIL;
   if (l.blocks <= 0)
