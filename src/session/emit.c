@@ -50,6 +50,8 @@ static void emit_call(Session *s, void *ctx) {
   Job *j = ctx;
   ParseStatus status;
   AstFile *f = session_parse(s, "<emit>", j->text, j->n, true, &status);
+  if (status == PARSE_PENDING)
+    host_fail(s, E0801, f->body.span, "the expression is not finished");
   if (status != PARSE_OK)
     host_fail_with(s, ST_COMPILE);
   const AstStmt *st = f->body.n == 1 ? f->body.v[0] : NULL;

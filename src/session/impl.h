@@ -266,6 +266,9 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 bool device_settle(Session *s, Tensor *t, Str *why);
 /* use_device("cuda:0"): opens it, or fails with exit status 4. */
 void device_use(Session *s, const char *name, Span span);
+/* Whether kernels run on a GPU. Opens it on first use; fails where it was asked for by name and is
+ * not there. */
+bool device_is_gpu(Session *s);
 /* Waits for all queued calls; a fault of one fails at the call's place. */
 void device_finish(Session *s);
 

@@ -42,6 +42,8 @@ static void type_of(Session *s, void *ctx) {
   Job *j = ctx;
   ParseStatus status;
   AstFile *f = session_parse(s, "<type>", j->text, j->n, true, &status);
+  if (status == PARSE_PENDING)
+    host_fail(s, E0801, f->body.span, "the expression is not finished");
   if (status != PARSE_OK)
     host_fail_with(s, ST_COMPILE);
   if (f->body.n != 1 || f->body.v[0]->kind != STMT_EXPR)

@@ -104,8 +104,6 @@ double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
 
 /* The device (device.c). */
-bool device_is_gpu(
-    Session *s); /* opens it on first use; fails where it was asked for and is not there */
 void device_launch(Launch *l); /* queues it */
 /* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);

@@ -384,6 +384,8 @@ static void run_text(Session *s, void *ctx) {
     s->emitted = true;
     return;
   }
+  if (s->options.device && !s->options.emit)
+    device_is_gpu(s); /* a device that was asked for by name must be there, used or not */
   session_run_block(s, f, s->main);
   device_finish(s);
 }
