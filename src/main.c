@@ -43,9 +43,13 @@ enum {
   OPT_BASE = 256 /* getopt's value of option i is OPT_BASE + i */
 };
 
+/* Whether an option takes an argument: its column in the table is a text, or NULL. (The address of
+ * a literal as a condition is what clang warns of.) */
+#define TAKES(argument) _Generic((argument), char * : 1, const char * : 1, default : 0)
+
 static const struct option long_options[] = {
 #define OPTION(id, name, letter, argument, help)                                                   \
-  {name, (argument) ? required_argument : no_argument, NULL, OPT_BASE + OPT_##id},
+  {name, TAKES(argument) ? required_argument : no_argument, NULL, OPT_BASE + OPT_##id},
 #include "options.def"
     {NULL, 0, NULL, 0}};
 
@@ -222,8 +226,8 @@ static int help(void) {
   str_addc(&s, '\n');
 #define OPTION(id, name, letter, argument, help_text)                                              \
   str_addf(&s, "  %c%c%c --%s%s%s\n        %s\n", (letter) ? '-' : ' ', (letter) ? (letter) : ' ', \
-           (letter) ? ',' : ' ', name, (argument) ? " " : "",                                      \
-           (argument) ? (const char *)(argument) : "", help_text);
+           (letter) ? ',' : ' ', name, TAKES(argument) ? " " : "",                                 \
+           TAKES(argument) ? (const char *)(argument) : "", help_text);
 #include "options.def"
   bool ok = io_write(stdout, str_text(&s), s.n) && fflush(stdout) == 0;
   arena_free(s.arena);
