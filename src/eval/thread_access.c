@@ -12,10 +12,12 @@ enum { WIDEST = 64 }; /* bytes of a slice */
 
 /* ---------------------------------------------------------------- registers to bytes */
 
+/* As they lie in memory: narrow floats take their own width there. */
 static int slice_bytes(const EvalOperand *r) {
   return r->count * (int)dtype_size(r->type);
 }
 
+/* One access moves a power of two of bytes, at most 16, like ld.v4. */
 static EvalResult check_slice(EvalAgent *a, const EvalOperand *r, bool write) {
   int bytes = slice_bytes(r);
   if ((bytes & (bytes - 1)) || bytes > 16)
@@ -31,6 +33,7 @@ static void lane_to_bytes(const EvalOperand *r, int lane, char *out) {
                out + (size_t)i * stored, 1);
 }
 
+/* The way back. */
 static void bytes_to_lane(const EvalOperand *r, int lane, const char *in) {
   size_t size = dtype_compute_size(r->type), stored = dtype_size(r->type);
   for (int i = 0; i < r->count; i++)
@@ -40,12 +43,14 @@ static void bytes_to_lane(const EvalOperand *r, int lane, const char *in) {
 
 /* ---------------------------------------------------------------- shared and global */
 
+/* Lanes that do not take part give no address. */
 static EvalResult shared_offsets(EvalAgent *a, const EvalOperand *o, int64_t *offset) {
   for (int i = 0; i < EVAL_WARP; i++)
     offset[i] = eval_lane_on(a, i) ? eval_operand_int(o, i) : 0;
   return EVAL_OK;
 }
 
+/* Order: registers free, places and shadow, then the bytes. */
 EVAL_ROW(ld_shared) {
   int64_t at[EVAL_WARP];
   (void)n;
@@ -59,6 +64,7 @@ EVAL_ROW(ld_shared) {
   return r;
 }
 
+/* The same, the other way. */
 EVAL_ROW(st_shared) {
   int64_t at[EVAL_WARP];
   (void)n;
@@ -94,6 +100,7 @@ static EvalResult global_place(EvalAgent *a, const EvalOperand *g, int bytes, ch
   return eval_device_global(a, m, element, false);
 }
 
+/* Outputs of this launch only: inputs have no map. */
 static EvalResult check_written(EvalAgent *a, const EvalMem *m, int64_t e, int64_t n) {
   for (int64_t i = 0; m->map && i < n; i++)
     if (!eval_global_written(m, e + i))
@@ -103,6 +110,7 @@ static EvalResult check_written(EvalAgent *a, const EvalMem *m, int64_t e, int64
   return EVAL_OK;
 }
 
+/* Bounds are the tensor's memory; an access past it never happens, on no device. */
 EVAL_ROW(ld_global) {
   char *at[EVAL_WARP];
   (void)n;
@@ -120,6 +128,7 @@ EVAL_ROW(ld_global) {
   return r;
 }
 
+/* Marks what it writes, so that reads and `check` know. */
 EVAL_ROW(st_global) {
   char *at[EVAL_WARP];
   (void)n;
@@ -167,6 +176,7 @@ static EvalResult copy_lane(EvalAgent *a, int lane, int64_t to, const EvalOperan
   return EVAL_OK;
 }
 
+/* One copy a lane; they share a time, since a warp issues them together. */
 EVAL_ROW(cp_async) {
   int64_t bytes = o[2].imm;
   (void)n;
@@ -180,6 +190,7 @@ EVAL_ROW(cp_async) {
   return EVAL_OK;
 }
 
+/* Where the lane's group ends, in the warp's time. */
 EVAL_ROW(cp_async_commit) {
   DevWarp *w = dev_warp(a);
   (void)o, (void)n;
@@ -239,6 +250,7 @@ static void fragment_place(int lane, bool trans, int e, int *row, int *col) {
   *col = trans ? lane / 4 : 2 * (lane % 4) + e;
 }
 
+/* Two elements of a row make a register; transposed they come from two rows. */
 static EvalResult load_matrix(EvalAgent *a, const EvalOperand *o, bool trans) {
   int64_t at[EVAL_WARP];
   EvalResult r = matrix_rows(a, &o[1], &o[0], false, at);
@@ -253,6 +265,7 @@ static EvalResult load_matrix(EvalAgent *a, const EvalOperand *o, bool trans) {
   return r;
 }
 
+/* The inverse of load_matrix, lane by lane. */
 static EvalResult store_matrix(EvalAgent *a, const EvalOperand *o, bool trans) {
   int64_t at[EVAL_WARP];
   EvalResult r = matrix_rows(a, &o[0], &o[1], true, at);
@@ -282,6 +295,7 @@ EVAL_ROW(stmatrix_t) {
 
 /* ---------------------------------------------------------------- mma.sync */
 
+/* Registers as the instruction wants them, and all written: D is always added to. */
 static EvalResult check_mma(EvalAgent *a, const EvalOperand *o) {
   if (o[0].count != 4 || o[0].type != DT_F32 || o[1].count != 4 || o[2].count != 2 ||
       dtype_compute_size(o[1].type) != 4 || dtype_compute_size(o[2].type) != 4)

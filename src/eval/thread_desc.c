@@ -73,6 +73,7 @@ static void turn_b16(const EvalBlock *b, const DescMatrix *m, int n, uint16_t *r
     }
 }
 
+/* Bytes: 16 of k a chunk. */
 static void turn_b8(const EvalBlock *b, const DescMatrix *m, int n, uint8_t *raw) {
   for (int c = 0; c < 2; c++)
     for (int r = 0; r < n; r++) {
@@ -100,6 +101,7 @@ static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw
 
 /* Accumulators between registers and c[64][n]: register i of lane l of warp w is row
  * 16w + l/4 + 8 ((i/2)%2), column 8 (i/4) + 2 (l%4) + i%2. */
+/* Where the product adds to what is there. */
 static void take_accumulators(const Batch *x, float *c) {
   for (int w = 0; w < 4; w++) {
     const float *d = x->product[0]->d[w];
@@ -115,6 +117,7 @@ static void take_accumulators(const Batch *x, float *c) {
   }
 }
 
+/* The result, to the registers of the four warps. */
 static void give_accumulators(const Batch *x, const float *c) {
   for (int w = 0; w < 4; w++) {
     float *d = x->product[0]->d[w];
@@ -132,6 +135,7 @@ static void give_accumulators(const Batch *x, const float *c) {
 
 /* ---------------------------------------------------------------- computing */
 
+/* Operands to panels of floats, one call of the product kernel, back to registers. */
 static void compute(EvalBlock *b, const Batch *x) {
   DevBlock *d = b->device;
   const Product *p = x->product[0];
@@ -164,11 +168,14 @@ static void compute(EvalBlock *b, const Batch *x) {
   give_accumulators(x, c);
 }
 
+/* Products on the same accumulators, one after the other, are one product with a longer k: the
+ * chain of fused steps, hence every bit, is the same. */
 static bool continues(const Product *p, const Product *q) {
   return q->scale_d && q->n == p->n && q->type == p->type &&
          q->from_registers == p->from_registers && memcmp(q->d, p->d, sizeof p->d) == 0;
 }
 
+/* In order of issue; as many at a time as continue each other and fit the panels. */
 void eval_products_run(EvalBlock *b, int group, uint32_t last) {
   DevBlock *d = b->device;
   Warpgroup *g = &d->group[group];

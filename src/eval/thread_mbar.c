@@ -8,6 +8,7 @@
 
 #include "thread_device.h"
 
+/* The barrier at an address, if the warp may know that it is initialised; NULL after a fault. */
 Mbar *eval_mbar_find(EvalAgent *a, int64_t offset) {
   DevBlock *d = dev_block(a);
   if (eval_shared_place(a, offset, 8, 8) != EVAL_OK)
@@ -29,6 +30,7 @@ Mbar *eval_mbar_find(EvalAgent *a, int64_t offset) {
   return m;
 }
 
+/* One barrier a lane that takes part: usually one lane does, for each barrier of a ring. */
 EVAL_ROW(mbar_init) {
   DevBlock *d = dev_block(a);
   (void)n;
@@ -68,6 +70,7 @@ EVAL_ROW(mbar_fence_init) {
   return EVAL_OK;
 }
 
+/* Orders generic writes before the asynchronous proxy, an initialisation among them. */
 EVAL_ROW(fence_proxy_async) {
   if (dev_block(a)->check)
     eval_shadow_fence(a);
@@ -78,6 +81,8 @@ static int number_of(const DevBlock *d, const Mbar *m) {
   return (int)(m - d->mbar);
 }
 
+/* A phase that ends while its own loads are under way was promised too few bytes: whoever waits
+ * would read a stage that is not there yet, on the hardware now and then only. */
 EvalResult eval_mbar_settle(EvalAgent *a, Mbar *m, uint32_t pc) {
   DevBlock *d = dev_block(a);
   if (m->pending || m->bytes)
@@ -120,6 +125,8 @@ static EvalResult arrive(EvalAgent *a, Mbar *m, int64_t bytes) {
   return EVAL_OK;
 }
 
+/* What the warp did before is released once, whatever the number of lanes; so its time steps
+ * once. */
 static EvalResult arrive_lanes(EvalAgent *a, const EvalOperand *o, int n) {
   DevWarp *w = dev_warp(a);
   for (int i = 0; i < EVAL_WARP; i++) {
@@ -141,6 +148,7 @@ static EvalResult arrive_lanes(EvalAgent *a, const EvalOperand *o, int n) {
 EVAL_ROW(mbar_arrive) {
   return arrive_lanes(a, o, n);
 }
+/* The same with bytes: the second operand. */
 EVAL_ROW(mbar_expect_tx) {
   return arrive_lanes(a, o, n);
 }
@@ -156,6 +164,8 @@ static EvalResult check_lag(EvalAgent *a, const Mbar *m, int64_t parity) {
                     a->id, known, m->address, m->phase);
 }
 
+/* First every lane must pass, then the warp learns: a blocked instruction must not have changed
+ * anything. */
 EVAL_ROW(mbar_wait) {
   DevBlock *d = dev_block(a);
   DevWarp *w = dev_warp(a);

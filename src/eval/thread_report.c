@@ -5,11 +5,14 @@
 
 #include "thread_device.h"
 
+/* The place of any instruction, not only of the one that an agent is at. */
 static Span span_of(const EvalBlock *b, uint32_t pc) {
   const EvalProgram *p = b->program;
   return pc < p->ncode ? p->span[p->code[pc].place] : p->kernel->span;
 }
 
+/* Recorded as the agent's fault, then moved: the load or product at fault was issued long
+ * before. */
 EvalResult eval_fault_at(EvalAgent *a, uint32_t pc, DiagCode code, const char *fmt, ...) {
   EvalFault *f = &a->block->fault;
   if (f->set)
@@ -36,6 +39,7 @@ const char *eval_line(const EvalBlock *b, uint32_t pc, char *out, size_t size) {
   return out;
 }
 
+/* What it waits for is kept in plain numbers; words are made only if it comes to a deadlock. */
 EvalResult eval_blocked(EvalAgent *a, WaitKind kind, int at, int64_t what) {
   DevWarp *w = dev_warp(a);
   w->wait = kind;
@@ -55,6 +59,7 @@ EvalResult eval_whole_warp(EvalAgent *a, const char *what) {
   return EVAL_OK;
 }
 
+/* Expected against arrived, bytes too: from these one sees who did not come. */
 static void add_mbar(const EvalAgent *a, const DevWarp *w, Str *out) {
   const Mbar *m = &dev_block(a)->mbar[w->wait_at];
   str_addf(out, "parity %lld of the mbarrier at %u (its phase %u has %d of %d arrivals",
@@ -66,11 +71,13 @@ static void add_mbar(const EvalAgent *a, const DevWarp *w, Str *out) {
   str_addc(out, ')');
 }
 
+/* The threads that came, of those that the barrier is for. */
 static void add_named(const EvalAgent *a, const DevWarp *w, Str *out) {
   const NamedBarrier *n = &dev_block(a)->named[w->wait_at];
   str_addf(out, "barrier %d (%d of %d threads have arrived)", w->wait_at, n->arrived, n->expected);
 }
 
+/* A product starts when its four warps have issued it: how many have. */
 static void add_product(const EvalAgent *a, Str *out) {
   const Warpgroup *g = &dev_block(a)->group[a->id / 4];
   const Product *p = &g->product[(g->done + 1) % PRODUCTS];
@@ -79,6 +86,7 @@ static void add_product(const EvalAgent *a, Str *out) {
            a->id / 4);
 }
 
+/* One line of the deadlock report, without the warp. */
 static void add_wait(const EvalAgent *a, Str *out) {
   const DevWarp *w = dev_warp(a);
   char line[48];
@@ -105,6 +113,7 @@ static void add_wait(const EvalAgent *a, Str *out) {
 
 /* ---------------------------------------------------------------- deadlock */
 
+/* Neighbours that wait for the same thing share a line: a warpgroup usually does. */
 static void add_warps(int first, int last, const Str *what, Str *out) {
   if (out->n)
     str_add(out, "; ");

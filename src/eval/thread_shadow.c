@@ -12,6 +12,8 @@
 
 /* ---------------------------------------------------------------- words */
 
+/* Who a stamp stands for, with the line, into a buffer: warps by number, engines by what they
+ * are. */
 static const char *writer_name(const EvalBlock *b, Stamp s, uint32_t pc, char *out, size_t size) {
   char line[48];
   int comp = (int)(s >> 24);
@@ -25,6 +27,7 @@ static const char *writer_name(const EvalBlock *b, Stamp s, uint32_t pc, char *o
   return out;
 }
 
+/* A read that no barrier or wait puts after the write: it may see the old bytes or the new. */
 static EvalResult fault_unordered_read(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
   char who[96];
   int comp = (int)(s >> 24);
@@ -36,6 +39,7 @@ static EvalResult fault_unordered_read(EvalAgent *a, int64_t offset, Stamp s, ui
   return EVAL_FAULTED;
 }
 
+/* Two writes in no order: which one stays is chance. */
 static EvalResult fault_unordered_write(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
   char who[96];
   writer_name(a->block, s, pc, who, sizeof who);
@@ -45,6 +49,7 @@ static EvalResult fault_unordered_write(EvalAgent *a, int64_t offset, Stamp s, u
                     a->id, (long long)offset, who);
 }
 
+/* A write that no wait puts after a reader: the reader may get bytes of the next stage. */
 static EvalResult fault_overwrite(EvalAgent *a, int64_t offset, Stamp s, uint32_t pc) {
   char line[48];
   int comp = (int)(s >> 24);
@@ -85,12 +90,14 @@ static uint16_t bits_of(int64_t offset, int n, int64_t granule) {
   return (uint16_t)((1u << hi) - (1u << lo));
 }
 
+/* Atomics of several warps on one word are in order by themselves. */
 static bool is_atomic(const EvalAgent *a) {
   return machine_insn(a)->code == BC_ATOMIC;
 }
 
 /* ---------------------------------------------------------------- threads */
 
+/* The state of an mbarrier lies in the hardware; its 8 bytes belong to nobody else. */
 static EvalResult check_barrier(EvalAgent *a, const Granule *g, int64_t granule) {
   if (!(g->flags & GR_BARRIER))
     return EVAL_OK;
@@ -117,6 +124,7 @@ static EvalResult check_writers(EvalAgent *a, int64_t k, uint16_t bits, bool wri
   return EVAL_OK;
 }
 
+/* One lane's read: inside one warp lanes are in order, so only other warps and engines matter. */
 EvalResult eval_shadow_read(EvalAgent *a, int lane, int64_t offset, int n) {
   DevBlock *d = dev_block(a);
   Stamp now = dev_now(a);
@@ -188,6 +196,7 @@ static void note_unfenced(EvalAgent *a, int lane, Granule *g, int64_t k) {
   g->flags = (uint8_t)((g->flags & ~GR_FENCED) | GR_UNFENCED);
 }
 
+/* Whole granules keep one stamp; the four words get their own once one of them is written alone. */
 static void set_writer(DevBlock *d, int64_t k, uint16_t bits, Stamp now) {
   Granule *g = &d->granule[k];
   Stamp *word = &d->word_writer[4 * k];
@@ -206,6 +215,8 @@ static void set_writer(DevBlock *d, int64_t k, uint16_t bits, Stamp now) {
       word[i] = now;
 }
 
+/* One lane's write: after every reader and writer that it replaces; what a load brought is
+ * forgotten with it. */
 EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n) {
   DevBlock *d = dev_block(a);
   Stamp now = dev_now(a);
@@ -229,6 +240,7 @@ EvalResult eval_shadow_write(EvalAgent *a, int lane, int64_t offset, int n) {
   return EVAL_OK;
 }
 
+/* cp.async writes as the lane does, but its bytes are there only once the copy is waited for. */
 void eval_shadow_restamp(EvalAgent *a, int64_t offset, int n, Stamp s) {
   for (int64_t k = offset / GRANULE; k * GRANULE < offset + n; k++)
     set_writer(dev_block(a), k, bits_of(offset, n, k), s);
@@ -255,6 +267,7 @@ void eval_shadow_fence(EvalAgent *a) {
 
 /* ---------------------------------------------------------------- engines */
 
+/* At the place of the load: that is where too much, or from the wrong place, was asked for. */
 static EvalResult fault_unread(EvalAgent *a, uint32_t k) {
   return eval_fault_at(a, eval_writer_pc(dev_block(a), k), E0476,
                        "the shared bytes %u to %u that this loads are overwritten before anything "
@@ -288,6 +301,7 @@ EvalResult eval_shadow_fill(EvalAgent *a, uint32_t k, Stamp s, Alike *last) {
   return EVAL_OK;
 }
 
+/* Loads leave their instruction in their record, so that a granule need not hold it. */
 uint32_t eval_writer_pc(const DevBlock *d, uint32_t k) {
   const Granule *g = &d->granule[k];
   if (!(g->flags & GR_TMA))
@@ -296,6 +310,7 @@ uint32_t eval_writer_pc(const DevBlock *d, uint32_t k) {
   return r ? r->pc : UINT32_MAX;
 }
 
+/* Likewise products: the ring still holds the latest ones. */
 uint32_t eval_reader_pc(const DevBlock *d, uint32_t k, Stamp s) {
   int comp = (int)(s >> 24);
   if (comp < COMP_PRODUCT || comp >= COMP_BULK)
@@ -305,6 +320,8 @@ uint32_t eval_reader_pc(const DevBlock *d, uint32_t k, Stamp s) {
   return number + PRODUCTS > w->issued ? w->product[number % PRODUCTS].pc : UINT32_MAX;
 }
 
+/* The asynchronous proxy sees generic writes only after the writer's own fence, and a barrier
+ * after that: a fence by the reader does nothing. */
 static EvalResult fault_unfenced(EvalAgent *a, uint32_t k, const char *what) {
   char line[48];
   const GranuleMore *m = &dev_block(a)->more[k];
@@ -317,6 +334,7 @@ static EvalResult fault_unfenced(EvalAgent *a, uint32_t k, const char *what) {
   return EVAL_FAULTED;
 }
 
+/* Written, known, fenced: the three things an engine needs of every byte that it reads. */
 EvalResult eval_shadow_engine_read(EvalAgent *a, uint32_t k, Stamp s, const char *what) {
   DevBlock *d = dev_block(a);
   Granule *g = &d->granule[k];
@@ -392,6 +410,8 @@ static inline bool write_quickly(const Access *x, int lane, int64_t offset) {
   return true;
 }
 
+/* The hook's work by lane: the common cases in line, the others by the functions above, which
+ * also say what is wrong. */
 static EvalResult check_lanes(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
   const Access x = {
       dev_block(a), &dev_warp(a)->clock, dev_now(a), (uint32_t)(a->id * EVAL_WARP), a->pc,
@@ -412,6 +432,7 @@ static EvalResult check_lanes(EvalAgent *a, const int64_t *offset, int bytes, bo
   return EVAL_OK;
 }
 
+/* Places first, for all lanes, so that a fault leaves memory and shadow as they were. */
 EvalResult eval_device_shared(EvalAgent *a, const int64_t *offset, int bytes, bool write) {
   const DevBlock *d = dev_block(a);
   uint64_t last = d->bytes >= (size_t)bytes ? d->bytes - (size_t)bytes : 0;
@@ -454,6 +475,7 @@ void eval_count_banks(EvalAgent *a, const int64_t *offset, int bytes) {
   }
 }
 
+/* Sectors of 32 bytes are what the memory system moves: lanes that share one count once. */
 EvalResult eval_device_global(EvalAgent *a, const EvalMem *mem, const int64_t *element,
                               bool write) {
   int64_t seen[EVAL_WARP];

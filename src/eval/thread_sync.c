@@ -17,6 +17,7 @@ static void release_into(EvalAgent *a, Clock *gathered) {
   w->clock.t[COMP_WARP + a->id]++;
 }
 
+/* One warp arrives with its 32 threads; the last one ends the meeting for all. */
 static EvalResult arrive(EvalAgent *a, int id, int threads) {
   NamedBarrier *n = &dev_block(a)->named[id];
   DevWarp *w = dev_warp(a);
@@ -50,6 +51,8 @@ static EvalResult arrive(EvalAgent *a, int id, int threads) {
   return EVAL_OK;
 }
 
+/* Arrives once, then comes back until the meeting is over: the agent runs the instruction again
+ * each time it is scheduled. */
 static EvalResult meet(EvalAgent *a, int id, int threads) {
   NamedBarrier *n = &dev_block(a)->named[id];
   DevWarp *w = dev_warp(a);
@@ -68,6 +71,7 @@ static EvalResult meet(EvalAgent *a, int id, int threads) {
   return EVAL_OK;
 }
 
+/* The hardware counts whole warps, so lanes must agree on the barrier and all take part. */
 static EvalResult check_named(EvalAgent *a, const EvalOperand *o, int *id, int *threads) {
   int64_t i = eval_operand_int(&o[0], 0), n = eval_operand_int(&o[1], 0);
   for (int l = 1; o[0].step && l < EVAL_WARP; l++)
@@ -83,6 +87,8 @@ static EvalResult check_named(EvalAgent *a, const EvalOperand *o, int *id, int *
   return eval_whole_warp(a, "a barrier");
 }
 
+/* Barrier 0 of all threads, as the hardware has it: a program that also names 0 meets itself
+ * there. */
 EVAL_ROW(syncthreads) {
   (void)o, (void)n;
   EvalResult r = eval_whole_warp(a, "syncthreads");
@@ -96,6 +102,8 @@ EVAL_ROW(bar_sync) {
   return r == EVAL_OK ? meet(a, id, threads) : r;
 }
 
+/* Arrives for others that wait: it learns nothing, so it cannot come twice without another
+ * order. */
 EVAL_ROW(bar_arrive) {
   int id, threads;
   (void)n;
@@ -112,6 +120,7 @@ EVAL_ROW(nothing) {
 
 /* ---------------------------------------------------------------- lanes */
 
+/* The lane whose value a lane gets. */
 typedef int (*SourceLane)(int lane, int64_t by);
 
 static int lane_xor(int lane, int64_t by) {
@@ -127,6 +136,7 @@ static int lane_down(int lane, int64_t by) {
   return lane + by > 31 ? lane : lane + (int)by;
 }
 
+/* Reads all values before it writes any: the destination may be the source's register. */
 static EvalResult shuffle(EvalAgent *a, const EvalOperand *o, SourceLane source) {
   size_t size = dtype_compute_size(o[0].type);
   char from[EVAL_WARP * 8], *to = o[0].out;
@@ -162,6 +172,7 @@ EVAL_ROW(shfl_down) {
   return (void)n, shuffle(a, o, lane_down);
 }
 
+/* Lanes that do not take part have no vote. */
 static EvalResult vote(EvalAgent *a, const EvalOperand *o, bool all) {
   bool result = all;
   for (int i = 0; i < EVAL_WARP; i++) {
@@ -182,6 +193,7 @@ EVAL_ROW(vote_all) {
 
 /* ---------------------------------------------------------------- registers */
 
+/* The instruction encodes the count in steps of 8. */
 static EvalResult check_registers(EvalAgent *a, int64_t count) {
   if (count % 8 || count < 24 || count > 256)
     return eval_fault(a, E0474, "%lld registers a thread: a multiple of 8 from 24 to 256",
@@ -189,6 +201,7 @@ static EvalResult check_registers(EvalAgent *a, int64_t count) {
   return eval_whole_warp(a, "setmaxnreg");
 }
 
+/* Gives back at once; a warp that says "lower" and means "raise" would corrupt what others hold. */
 EVAL_ROW(setmaxnreg_dec) {
   DevWarp *w = dev_warp(a);
   EvalResult r = check_registers(a, o[0].imm);
@@ -203,6 +216,8 @@ EVAL_ROW(setmaxnreg_dec) {
   return EVAL_OK;
 }
 
+/* Waits until others gave enough back: with wrong sums for ever, which the deadlock report
+ * shows. */
 EVAL_ROW(setmaxnreg_inc) {
   DevWarp *w = dev_warp(a);
   EvalResult r = check_registers(a, o[0].imm);
@@ -222,6 +237,8 @@ EVAL_ROW(setmaxnreg_inc) {
 
 /* ---------------------------------------------------------------- checks compiled in */
 
+/* The first lane whose check fails is the fault, as on the device, where the record keeps the
+ * first. */
 EVAL_ROW(fault) {
   (void)n;
   for (int i = 0; i < EVAL_WARP; i++)

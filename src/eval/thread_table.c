@@ -52,12 +52,15 @@ static const EvalThreadOp rows[OP_COUNT] = {
     [OP_FAULT] = eval_row_fault,
 };
 
+/* The compiler asks once a statement; no row is looked up while a kernel runs. */
 EvalThreadOp eval_thread_op(OpCode op) {
   return op < OP_COUNT ? rows[op] : NULL;
 }
 
 /* ---------------------------------------------------------------- state */
 
+/* Everything that blocks will need, once a worker: a block allocates nothing. Without checks no
+ * shadow is made at all. */
 void *eval_device_new(EvalBlock *b) {
   Arena *arena = b->arena;
   const IrKernel *k = b->program->kernel;
@@ -86,6 +89,8 @@ void *eval_device_new(EvalBlock *b) {
   return d;
 }
 
+/* Registers of the program get a state each: which product they belong to, who touched them
+ * last. */
 void *eval_device_agent(EvalAgent *a, EvalArray *arrays, int narrays) {
   const DevBlock *d = dev_block(a);
   Arena *arena = a->block->arena;
@@ -99,6 +104,8 @@ void *eval_device_agent(EvalAgent *a, EvalArray *arrays, int narrays) {
   return w;
 }
 
+/* Time 1 of its own component, so that no stamp of it is known to the others; every register
+ * counts as touched, since a kernel's first product needs a fence in any case. */
 static void start_warp(EvalAgent *a, int registers) {
   DevWarp *w = a->device;
   EvalArray *array = w->array;
@@ -144,6 +151,7 @@ void eval_device_start(EvalBlock *b) {
 
 /* ---------------------------------------------------------------- the end of a block */
 
+/* A product that is never waited for may write registers of the warp that comes next. */
 static EvalResult check_products(EvalBlock *b) {
   for (int i = 0; i < b->nagents; i++) {
     const DevWarp *w = dev_warp_of(b, i);
@@ -155,6 +163,7 @@ static EvalResult check_products(EvalBlock *b) {
   return EVAL_OK;
 }
 
+/* Loads that nothing reads: legal, but a sign that an operand begins in the wrong place. */
 static EvalResult check_unread(EvalBlock *b) {
   const DevBlock *d = b->device;
   for (size_t k = 0; d->strict && k < d->granules; k++) {
@@ -168,6 +177,8 @@ static EvalResult check_unread(EvalBlock *b) {
   return EVAL_OK;
 }
 
+/* Loads still under way are let in first: their barrier may end a phase that was promised
+ * wrongly. */
 EvalResult eval_device_finish(EvalBlock *b) {
   DevBlock *d = b->device;
   while (eval_load_complete(b))

@@ -12,6 +12,7 @@
 
 /* ---------------------------------------------------------------- tensor maps */
 
+/* Views have strides: what lies between the first and the last element is taken as the tensor's. */
 bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t n) {
   int64_t last = 0;
   for (int i = 0; i < mem->rank; i++) {
@@ -22,11 +23,13 @@ bool eval_global_inside(const EvalMem *mem, int64_t first, int64_t n) {
   return first >= 0 && first <= last && n >= 1 && n - 1 <= last - first;
 }
 
+/* All rules of a map are reported alike: map, tensor, rule, and the value that breaks it. */
 static EvalResult fault_map(EvalAgent *a, const EvalTmap *t, const char *rule, int64_t value) {
   return eval_fault(a, E0471, "the tensor map %s of %s: %s, not %lld", t->ir->name,
                     t->mem->buf->name, rule, (long long)value);
 }
 
+/* The bounds of cuTensorMapEncodeTiled, axis by axis. */
 static EvalResult check_axis(EvalAgent *a, const EvalTmap *t, int d) {
   if (t->dim[d] < 1 || t->dim[d] > (INT64_C(1) << 32))
     return fault_map(a, t, "an extent is 1 to 2^32", t->dim[d]);
@@ -66,6 +69,8 @@ static EvalResult check_map(EvalAgent *a, const EvalTmap *t) {
 
 /* ---------------------------------------------------------------- boxes */
 
+/* A box as one lane asks for it; refuses what the hardware would: place, alignment, number of
+ * axes. */
 static EvalResult make_box(EvalAgent *a, const EvalTmap *t, int64_t shared, const EvalOperand *at,
                            int n, int lane, Box *x) {
   EvalResult r = check_map(a, t);
@@ -124,6 +129,8 @@ static void load_chunk(const Box *x, char *to, int64_t offset, int64_t c, bool i
       memcpy(to + i * x->size, data + offset + i * x->size, (size_t)x->size);
 }
 
+/* The swizzle changes bits 4 to 6 by bits 7 to 9, which it leaves alone: doing it again undoes
+ * it. */
 int64_t eval_box_coordinate(const Box *x, int64_t granule, bool second) {
   int64_t at = granule * GRANULE, c[5] = {0};
   bool inside;
@@ -138,6 +145,7 @@ int64_t eval_box_coordinate(const Box *x, int64_t granule, bool second) {
   return sum;
 }
 
+/* Only the latest loads are remembered; a granule of an older one has lost its origin. */
 const Record *eval_load_record(const DevBlock *d, const Granule *g) {
   const Record *r = &d->record[g->load % RECORDS];
   return g->source && r->serial == g->load ? r : NULL;
@@ -177,6 +185,7 @@ static EvalResult load_row(EvalAgent *a, const Box *x, int64_t row, Stamp s, Ali
   return EVAL_OK;
 }
 
+/* Row by row; rows outside the tensor are zeros and count their bytes all the same. */
 static EvalResult load_box(EvalAgent *a, const Box *x, Stamp s) {
   DevBlock *d = dev_block(a);
   Alike last = {.flags = GR_WORDS};
@@ -204,6 +213,8 @@ static EvalResult arrived(EvalBlock *b, const Load *l) {
   return eval_mbar_settle(a, m, l->pc);
 }
 
+/* The scheduler lets loads arrive when no agent can run, so a program that forgot a wait is seen
+ * to read too early in every run; shaken, they arrive out of order, as they may. */
 bool eval_load_complete(EvalBlock *b) {
   DevBlock *d = b->device;
   uint32_t n = d->load_end - d->load_first, i = 0;
@@ -221,6 +232,7 @@ bool eval_load_complete(EvalBlock *b) {
   return true;
 }
 
+/* Checked, moved, and noted as under way: only its arrival at the barrier comes later. */
 static EvalResult load(EvalAgent *a, const EvalOperand *o, int n, int lane) {
   DevBlock *d = dev_block(a);
   Box x;
@@ -249,6 +261,8 @@ static EvalResult load(EvalAgent *a, const EvalOperand *o, int n, int lane) {
   return a->block->fault.set ? EVAL_FAULTED : EVAL_OK;
 }
 
+/* Each lane that takes part issues a load of its own: forgetting to elect one lane is seen by
+ * the barrier, which gets 32 times the bytes. */
 EVAL_ROW(tma_load) {
   for (int i = 0; i < EVAL_WARP; i++)
     if (eval_lane_on(a, i) && load(a, o, n, i) != EVAL_OK)
@@ -275,6 +289,7 @@ static int64_t map_element(const EvalMem *m, int64_t offset) {
   return e;
 }
 
+/* Then memory order is row-major order, and `written` is indexed by the offset alone. */
 static bool is_contiguous(const EvalMem *m) {
   for (int i = 0; i < m->rank; i++)
     if (m->stride[i] != m->map_stride[i] && m->extent[i] != 1)
@@ -282,10 +297,12 @@ static bool is_contiguous(const EvalMem *m) {
   return true;
 }
 
+/* Of an output: whether some thread or store wrote the element in this launch. */
 bool eval_global_written(const EvalMem *m, int64_t element) {
   return !m->map || m->map[is_contiguous(m) ? element : map_element(m, element)];
 }
 
+/* Blocks run on several workers, and a fault may mark one byte from two of them: hence atomic. */
 bool eval_mark_global(const EvalMem *m, int64_t element, int64_t n, bool bulk) {
   bool once = true;
   if (!m->map)
@@ -299,6 +316,7 @@ bool eval_mark_global(const EvalMem *m, int64_t element, int64_t n, bool bulk) {
   return once;
 }
 
+/* Only the part inside the tensor is written, and marked. */
 static EvalResult store_chunk(EvalAgent *a, const Box *x, const char *from, int64_t offset,
                               int64_t c) {
   char *data = x->map->mem->data;
@@ -341,6 +359,7 @@ static EvalResult store_box(EvalAgent *a, const Box *x, Stamp s) {
   return EVAL_OK;
 }
 
+/* Reading shared memory counts as going on until the thread's wait covers the group. */
 static EvalResult store(EvalAgent *a, const EvalOperand *o, int n, int lane) {
   DevBlock *d = dev_block(a);
   DevWarp *w = dev_warp(a);
@@ -367,6 +386,7 @@ EVAL_ROW(tma_store) {
   return EVAL_OK;
 }
 
+/* Groups belong to threads: another lane's commit or wait does nothing for this one's stores. */
 EVAL_ROW(bulk_commit) {
   DevBlock *d = dev_block(a);
   DevWarp *w = dev_warp(a);

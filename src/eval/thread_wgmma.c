@@ -15,6 +15,7 @@ static const char *array_name(const EvalArray *x) {
   return x->buf->name;
 }
 
+/* Names the product, and says so if no group holds it: then no wait will ever cover it. */
 static EvalResult fault_in_flight(EvalAgent *a, const EvalArray *x, int i, uint32_t number,
                                   const char *what) {
   char line[48];
@@ -26,6 +27,8 @@ static EvalResult fault_in_flight(EvalAgent *a, const EvalArray *x, int i, uint3
   return EVAL_FAULTED;
 }
 
+/* Ordinary code may look at registers of finished products only, and what it touches needs a
+ * fence before the next product. */
 EvalResult eval_touch(EvalAgent *a, EvalArray *x, int first, int count, bool write) {
   DevWarp *w = dev_warp(a);
   RegisterState *s = x->device;
@@ -42,10 +45,12 @@ EvalResult eval_touch(EvalAgent *a, EvalArray *x, int first, int count, bool wri
   return EVAL_OK;
 }
 
+/* The machine's hook for LOAD and STORE of register arrays. */
 EvalResult eval_device_registers(EvalAgent *a, EvalArray *array, int first, int count, bool write) {
   return eval_touch(a, array, first, count, write);
 }
 
+/* The fence orders register accesses too: without it the tensor cores may see old values. */
 static EvalResult fault_unfenced(EvalAgent *a, const EvalOperand *o, int i) {
   return eval_fault(a, E0467,
                     "register %d of %s was touched by ordinary code (or never used) and "
@@ -74,6 +79,7 @@ static EvalResult check_accumulators(EvalAgent *a, const EvalOperand *o, bool ad
   return EVAL_OK;
 }
 
+/* A in registers: neither another product's result in flight, nor touched since the fence. */
 static EvalResult check_fragment(EvalAgent *a, const EvalOperand *o) {
   DevWarp *w = dev_warp(a);
   const RegisterState *s = o->array->device;
@@ -88,6 +94,8 @@ static EvalResult check_fragment(EvalAgent *a, const EvalOperand *o) {
 
 /* ---------------------------------------------------------------- shared operands */
 
+/* Says which row and chunk breaks the pattern, and which element of the tensor stands there:
+ * from these one sees which field is wrong. */
 static EvalResult fault_matrix(EvalAgent *a, const char *name, int r, int c, int64_t at) {
   const DevBlock *d = dev_block(a);
   const Record *from = eval_load_record(d, &d->granule[at / GRANULE]);
@@ -116,6 +124,7 @@ typedef struct Trace {
   int64_t step; /* bytes from row to row; 0: not seen */
 } Trace;
 
+/* Boxes may come from anywhere (pages of a cache), but within one the rows must keep their step. */
 static bool follows(Trace *t, const Granule *g, int r, int c) {
   if (!g->source) {
     t->known = false;
@@ -132,6 +141,7 @@ static bool follows(Trace *t, const Granule *g, int r, int c) {
   return moved == t->step * (r - t->r);
 }
 
+/* The few stamps that an operand carries: warps that join later need no second walk. */
 static void note_need(Product *p, const Granule *g) {
   for (int i = 0; i < p->nneeds && i < NEEDS; i++)
     if (p->needs[i] == g->writer)
@@ -168,6 +178,7 @@ typedef struct Look { /* at the chunks of one operand */
 } Look;
 
 /* Row r's chunks c to end of one panel. */
+/* The first chunk tells where the operand begins, for check_k. */
 static EvalResult check_row(EvalAgent *a, Look *l, int r, int c, int end) {
   static const char *const names[2] = {"A", "B"};
   const DescMatrix *m = l->m;
@@ -188,6 +199,7 @@ static EvalResult check_row(EvalAgent *a, Look *l, int r, int c, int end) {
   return EVAL_OK;
 }
 
+/* Panel by panel, so that chunks of one box come one after the other. */
 static EvalResult check_matrix(EvalAgent *a, Product *p, const DescMatrix *m, Stamp s, int which) {
   Look l = {.p = p, .m = m, .s = s, .known = UINT32_MAX, .which = which};
   int rows, chunks;
@@ -223,6 +235,7 @@ static EvalResult check_k(EvalAgent *a, const Warpgroup *g, const Product *p) {
                     (int)p->k[0], (int)p->k[1], (int)q->k[0], (int)q->k[1]);
 }
 
+/* Once a product, by the first warp that issues it; its stamps tell the writers when it is over. */
 static EvalResult check_operands(EvalAgent *a, Warpgroup *g, Product *p, uint32_t number) {
   DevBlock *d = dev_block(a);
   Stamp s = stamp(COMP_PRODUCT + a->id / 4, number);
@@ -240,6 +253,7 @@ static EvalResult check_operands(EvalAgent *a, Warpgroup *g, Product *p, uint32_
 
 /* ---------------------------------------------------------------- issue */
 
+/* The hardware takes descriptors from uniform registers: lanes that differ are undefined there. */
 static EvalResult uniform(EvalAgent *a, const EvalOperand *o, const char *what) {
   for (int i = 1; o->step && i < EVAL_WARP; i++)
     if (eval_operand_int(o, i) != eval_operand_int(o, 0))
@@ -247,6 +261,7 @@ static EvalResult uniform(EvalAgent *a, const EvalOperand *o, const char *what) 
   return EVAL_OK;
 }
 
+/* Shapes that exist, in registers that fit them. */
 static EvalResult check_form(EvalAgent *a, const EvalOperand *d, const Product *p) {
   if (p->n < 8 || p->n > 256 || p->n % 8 || d->count != p->n / 2 || d->type != DT_F32)
     return eval_fault(a, E0473,
@@ -263,6 +278,7 @@ static EvalResult check_form(EvalAgent *a, const EvalOperand *d, const Product *
   return eval_whole_warp(a, "a product");
 }
 
+/* The four warps must mean the same product, since the hardware executes one. */
 static bool same_product(const Product *p, const Product *q) {
   return p->from_registers == q->from_registers && p->scale_d == q->scale_d &&
          p->trans_a == q->trans_a && p->trans_b == q->trans_b && p->type == q->type &&
@@ -284,6 +300,7 @@ static EvalResult join(EvalAgent *a, Product *p, const Product *mine, uint32_t n
   return EVAL_OK;
 }
 
+/* Whether every product up to a number has its four warps. */
 static bool all_issued(const Warpgroup *g, uint32_t last) {
   for (uint32_t i = g->done + 1; i <= last; i++)
     if (i > g->issued || g->product[i % PRODUCTS].issued != 15)
@@ -302,6 +319,7 @@ static bool make_room(EvalAgent *a, const Warpgroup *g, uint32_t number) {
   return true;
 }
 
+/* From here to the wait these registers are the product's. */
 static void mark(EvalAgent *a, const EvalOperand *d, const EvalOperand *fragment, uint32_t number) {
   RegisterState *s = d->array->device;
   (void)a;
@@ -312,6 +330,7 @@ static void mark(EvalAgent *a, const EvalOperand *d, const EvalOperand *fragment
     s[fragment->first + i].fragment = number;
 }
 
+/* One warp issues; the first of the warpgroup looks at the operands, the last makes it ready. */
 static EvalResult issue(EvalAgent *a, Product *mine, const EvalOperand *d,
                         const EvalOperand *fragment) {
   DevWarp *w = dev_warp(a);
@@ -348,6 +367,7 @@ static EvalResult issue(EvalAgent *a, Product *mine, const EvalOperand *d,
   return EVAL_OK;
 }
 
+/* D, descriptors of A and B, scale_d, N, type, trans_a, trans_b. */
 EVAL_ROW(wgmma_ss) {
   (void)n;
   Product p = {.a = (uint64_t)eval_operand_int(&o[1], 0),
@@ -364,6 +384,7 @@ EVAL_ROW(wgmma_ss) {
   return issue(a, &p, &o[0], NULL);
 }
 
+/* D, registers of A, descriptor of B, scale_d, N, type, trans_b. */
 EVAL_ROW(wgmma_rs) {
   (void)n;
   Product p = {.from_registers = true,
@@ -389,6 +410,7 @@ EVAL_ROW(wgmma_fence) {
   return eval_whole_warp(a, "wgmma_fence");
 }
 
+/* A group is what this warp issued since the last commit; it may be empty. */
 EVAL_ROW(wgmma_commit) {
   DevWarp *w = dev_warp(a);
   (void)o, (void)n;
@@ -396,6 +418,8 @@ EVAL_ROW(wgmma_commit) {
   return eval_whole_warp(a, "wgmma_commit");
 }
 
+/* Groups end in order. Products are computed here, at the last moment at which the program may
+ * count on them, and every warp that waited knows that their operands are read. */
 EVAL_ROW(wgmma_wait) {
   DevWarp *w = dev_warp(a);
   (void)n;

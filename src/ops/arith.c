@@ -29,11 +29,13 @@ GRIDS
          x ? __builtin_clzll(x) - (64 - 8 * (int)sizeof(T)) : 8 * (int)sizeof(T))
 EACH_UNSIGNED(WRAPPING)
 
+/* A bool is 0 or 1: its complement must be too. */
 STRIP1(not_bool, uint8_t, uint8_t, x ^ 1)
 
 /* ---- integers by sign --------------------------------------------------------------------------
  */
 
+/* Order is the type's own, so signed and unsigned differ here. */
 #define ORDERED(s, T, W)                                                                           \
   STRIP2(min_##s, T, T, x < y ? x : y)                                                             \
   STRIP2(max_##s, T, T, x > y ? x : y)                                                             \
@@ -55,6 +57,7 @@ EACH_SIGNED(SIGNED_ONLY)
   STRIP1(sign_##s, T, T, x > 0)
 EACH_UNSIGNED(UNSIGNED_ONLY)
 
+/* Upper halves of 64-bit products: the compiler's own double width. */
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 WideU;
 #define MULHI(s, T, W) STRIP2(mulhi_##s, T, T, (int64_t)x *(int64_t)y >> 8 * sizeof(T))
@@ -93,6 +96,7 @@ STRIP2(mulhi_u64, uint64_t, uint64_t, (WideU)x *(WideU)y >> 64)
   DIVISION(floordiv_##s, T, W, (W)0 - (W)x, q - (r != 0 && (r < 0) != (y < 0)))                    \
   DIVISION(mod_##s, T, W, 0, r != 0 && (r < 0) != (y < 0) ? r + y : r)                             \
   DIVISION(ceildiv_##s, T, W, (W)0 - (W)x, q + (r != 0 && (r < 0) == (y < 0)))
+/* C truncates: where the signs differ and something is left, floor is one less and ceil is C's. */
 EACH_SIGNED(DIVISIONS)
 #define DIVISIONS_U(s, T, W)                                                                       \
   DIVISION(floordiv_##s, T, W, 0, q)                                                               \
@@ -143,6 +147,7 @@ EACH_INT(POWER)
 FLOATS(f32, float)
 FLOATS(f64, double)
 
+/* Fused by the instruction, or by the library where there is none: rounded once either way. */
 STRIP3(fma_f32, float, float, __builtin_fmaf(x, y, z))
 STRIP3(fma_f64, double, double, __builtin_fma(x, y, z))
 STRIP1(abs_f32, float, float, __builtin_fabsf(x))
@@ -158,6 +163,7 @@ STRIP1(round_f64, double, double, __builtin_rint(x))
 STRIP1(sqrt_f32, float, float, __builtin_sqrtf(x))
 STRIP1(sqrt_f64, double, double, __builtin_sqrt(x))
 
+/* What C leaves open (NaN, the sign of zero) is settled in math.inc, as on the device. */
 STRIP2(min_f32, float, float, ts_min(x, y))
 STRIP2(max_f32, float, float, ts_max(x, y))
 STRIP3(clamp_f32, float, float, ts_min(ts_max(x, y), z))
@@ -177,6 +183,8 @@ FMA_NARROW(bf16)
 FMA_NARROW(f8e4m3)
 FMA_NARROW(f8e5m2)
 
+/* f32 has more than twice the digits of the narrow types and two more, so for these operations
+ * rounding f32's rounded result is rounding once. */
 NARROW(add, 2)
 NARROW(sub, 2)
 NARROW(mul, 2)
@@ -208,6 +216,7 @@ CHOICE(64, Bits64)
 /* ---- the table ---------------------------------------------------------------------------------
  */
 
+/* Comparisons take bool too, as the bytes 0 and 1. */
 #define ROW_COMPARE(f) ROW_INT(f), ROW_FLOAT(f), [DT_BOOL] = f##_u8
 
 const OpStrip ISA(strip_arith)[OP_COUNT][DT_COUNT] = {

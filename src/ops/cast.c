@@ -20,6 +20,7 @@
   STRIP1(cast_##s##_bool, uint8_t, T, x != 0)                                                      \
   STRIP1(cast_##s##_f32, float, T, x)                                                              \
   STRIP1(cast_##s##_f64, double, T, x)
+/* Between integers only bits move: sign extension is C's conversion of the source's type. */
 EACH_INT(TO_INTS)
 
 /* Integers of up to 24 bits are floats exactly. Wider ones are beyond f16 and f8 wherever a float
@@ -36,9 +37,11 @@ static inline double odd_u64(uint64_t m) {
   uint64_t odd = (m >> 11 | ((m & 0x7FF) != 0)) << 11;
   return (double)(m >> 53 ? odd : m);
 }
+/* By magnitude, so that odd rounding is toward zero from both sides. */
 static inline double odd_i64(int64_t x) {
   return x < 0 ? -odd_u64(0 - (uint64_t)x) : odd_u64((uint64_t)x);
 }
+/* Exact as floats: no detour. */
 #define SMALL_TO_BF16(s, T) STRIP1(cast_##s##_bf16, float, T, round_bf16((float)x))
 SMALL_TO_BF16(i8, int8_t)
 SMALL_TO_BF16(i16, int16_t)
@@ -72,6 +75,7 @@ STRIP1(cast_u64_bf16, float, uint64_t, round_bf16(ts_f64_to_odd(odd_u64(x))))
 TO_SATURATED(f32, float)
 TO_SATURATED(f64, double)
 
+/* Narrow to f32, and to wider narrow types, is what compute form already is. */
 STRIP1(cast_f32_f32, float, float, x)
 STRIP1(cast_f32_f64, double, float, x)
 STRIP1(cast_f64_f32, float, double, x)
@@ -118,6 +122,7 @@ STRIP1(bits_8, Bits8, Bits8, x)
 STRIP1(bits_16, Bits16, Bits16, x)
 STRIP1(bits_32, Bits32, Bits32, x)
 STRIP1(bits_64, Bits64, Bits64, x)
+/* Any bits but 0 are true. */
 STRIP1(bits_to_bool, uint8_t, Bits8, x != 0)
 
 /* To and from the stored form of a narrow float; several elements at a time through a buffer. */
@@ -212,9 +217,11 @@ const OpStrip ISA(strip_bitcast)[DT_COUNT][DT_COUNT] = {
     }                                                                                              \
     return n;                                                                                      \
   }
+/* Left shifts in 64 bits: the mask keeps C's rule, the choice above the language's. */
 #define SHL(s, T, c, C) SHIFT(shl, s, T, c, C, (uint64_t)x << (y & 63), 0)
 #define SHR_U(s, T, c, C) SHIFT(shr, s, T, c, C, x >> (y & (8 * sizeof(T) - 1)), 0)
 #define SHR_S(s, T, c, C) SHIFT(shr, s, T, c, C, x >> (y & (8 * sizeof(T) - 1)), x < 0 ? -1 : 0)
+/* The count keeps its own type: converting it first could turn 256 into 0. */
 #define COUNTS(M, s, T)                                                                            \
   M(s, T, i8, int8_t)                                                                              \
   M(s, T, i16, int16_t)                                                                            \

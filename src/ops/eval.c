@@ -12,6 +12,7 @@
 /* ---- choice of the instruction set -------------------------------------------------------------
  */
 
+/* The features that code compiled for the level may use and that old processors lack. */
 bool op_isa_runs(OpIsa isa) {
   switch (isa) {
   case OPS_BASELINE:
@@ -31,6 +32,7 @@ bool op_isa_runs(OpIsa isa) {
   }
 }
 
+/* The set that will run: the one asked for where it can, else one that always can. */
 static OpIsa settle(OpIsa isa) {
   if (isa != OPS_BEST)
     return op_isa_runs(isa) ? isa : OPS_BASELINE;
@@ -44,6 +46,7 @@ static OpIsa settle(OpIsa isa) {
 #define PICK(isa, name) ((void)(isa), name##_baseline)
 #endif
 
+/* Conversions and shifts have tables by two types; the rest by one, exact operations first. */
 OpStrip op_strip_on(OpIsa isa, OpCode op, DType t, DType to) {
   if (!op_takes(op, t))
     return NULL;
@@ -68,6 +71,7 @@ OpStrip op_strip(OpCode op, DType t, DType to) {
   return op_strip_on(OPS_BEST, op, t, to);
 }
 
+/* NULL, as for strips, where the operation does not take the type. */
 OpFold op_fold_on(OpIsa isa, OpCode op, DType t) {
   return PICK(settle(isa), fold_all)[op][t];
 }
@@ -93,6 +97,7 @@ typedef union Cell { /* one value in compute form */
   uint64_t u64;
 } Cell;
 
+/* Scalars hold floats as doubles; compute form holds narrow ones as floats. */
 static Cell cell_of(Scalar x) {
   Cell c = {.u64 = 0};
   if (dtype_compute(x.type) == DT_F32)
@@ -102,6 +107,7 @@ static Cell cell_of(Scalar x) {
   return c;
 }
 
+/* The way back: a float on its grid is exact as a double. */
 static Scalar scalar_of(DType t, const void *cell) {
   Scalar x = {.type = t};
   float f;
@@ -112,6 +118,8 @@ static Scalar scalar_of(DType t, const void *cell) {
   return x;
 }
 
+/* Folding goes through the strips too, one lane wide: there is no second arithmetic to drift
+ * from. */
 bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result) {
   if (nargs < 1 || nargs > 4)
     return false;
@@ -136,6 +144,7 @@ bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result)
 /* ---- reductions --------------------------------------------------------------------------------
  */
 
+/* What every value beats: types without infinities start from their largest magnitude. */
 static Scalar lowest(DType t) {
   Scalar x = {.type = t};
   if (dtype_is_float(t))
@@ -145,6 +154,7 @@ static Scalar lowest(DType t) {
   return x;
 }
 
+/* The same from above. */
 static Scalar highest(DType t) {
   Scalar x = {.type = t};
   if (dtype_is_float(t))
@@ -154,6 +164,7 @@ static Scalar highest(DType t) {
   return x;
 }
 
+/* In the type that the reduction gives. */
 Scalar op_identity(OpCode op, DType t) {
   DType type = op_reduce_type(op, t);
   Scalar one = {.type = DT_I32, .as.i = 1}, zero = {.type = DT_I32};
@@ -170,12 +181,14 @@ Scalar op_identity(OpCode op, DType t) {
   }
 }
 
+/* NaN beats everything and is beaten by nothing, so the first one stays. */
 static bool better_float(bool greater, double x, double best) {
   if (isnan(x) || isnan(best))
     return isnan(x) && !isnan(best);
   return greater ? x > best : x < best;
 }
 
+/* x and best are in compute form, as the tile holds them. */
 bool op_better(OpCode op, DType t, const void *x, const void *best) {
   Scalar a = scalar_of(t, x), b = scalar_of(t, best);
   bool greater = op == OP_ARGMAX;

@@ -34,6 +34,7 @@
 #define SUMS(s, A, T)                                                                              \
   FOLD(sum_##s, A, T, a + x)                                                                       \
   FOLD(prod_##s, A, T, a *x)
+/* Narrow integers into 32 bits, signed ones by sign extension; floats in f32. */
 SUMS(i8, uint32_t, int8_t)
 SUMS(i16, uint32_t, int16_t)
 SUMS(u8, uint32_t, uint8_t)
@@ -50,6 +51,7 @@ EACH_INT(ORDER)
 #define ABSMAX_SIGNED(s, T, W)                                                                     \
   FOLD(absmax_##s, T, T, (x < 0 ? (T)((W)0 - (W)x) : x) > a ? (x < 0 ? (T)((W)0 - (W)x) : x) : a)
 EACH_SIGNED(ABSMAX_SIGNED)
+/* From math.inc: NaN stays whatever its place, +0 beats -0. */
 FOLD(rmax_f32, float, float, ts_max(a, x))
 FOLD(rmin_f32, float, float, ts_min(a, x))
 FOLD(absmax_f32, float, float, ts_max(a, __builtin_fabsf(x)))

@@ -25,10 +25,12 @@ static const OpInfo table[] = {
 };
 _Static_assert(sizeof table / sizeof table[0] == OP_COUNT, "one row an operation");
 
+/* Rows are found by index: the enumeration and the table come from the same list. */
 const OpInfo *op_info(OpCode op) {
   return &table[op];
 }
 
+/* Asked by readers and checkers, a few hundred times a program: a search is quick enough. */
 OpCode op_find(const char *name) {
   for (int i = 0; i < OP_COUNT; i++)
     if (strcmp(table[i].name, name) == 0)
@@ -36,10 +38,12 @@ OpCode op_find(const char *name) {
   return OP_NONE;
 }
 
+/* bool computes nothing: it meets only bit operations, comparisons and choice. */
 static bool is_number(DType t) {
   return dtype_is_int(t) || dtype_is_float(t);
 }
 
+/* One case a rule, so that a new rule is not forgotten here (no default). */
 static bool rule_takes(OpRule rule, DType t) {
   switch (rule) {
   case RULE_SAME:
@@ -80,6 +84,7 @@ static bool reduce_takes(OpCode op, DType t) {
   return is_number(t) || (t == DT_BOOL && (op == OP_SUM || op == OP_PROD));
 }
 
+/* Approximations exist for f32 only: other types have the exact functions. */
 bool op_takes(OpCode op, DType t) {
   const OpInfo *i = &table[op];
   if (i->cls == OPC_REDUCE)
@@ -89,6 +94,7 @@ bool op_takes(OpCode op, DType t) {
   return i->cls == OPC_PURE && rule_takes(i->rule, t);
 }
 
+/* Rules that the node decides (casts, leaves) give t, and the caller does not ask. */
 DType op_result(OpCode op, DType t) {
   switch (table[op].rule) {
   case RULE_COMPARE:
@@ -109,6 +115,7 @@ DType op_result(OpCode op, DType t) {
   }
 }
 
+/* language.md, Reductions: sums widen, extremes keep, indices and counts are i32. */
 DType op_reduce_type(OpCode op, DType t) {
   switch (table[op].rule) {
   case RULE_FLOAT:
@@ -124,6 +131,7 @@ DType op_reduce_type(OpCode op, DType t) {
   }
 }
 
+/* The printer orders operands of these, so that equal expressions read the same. */
 bool op_is_commutative(OpCode op) {
   switch (op) {
   case OP_ADD:
@@ -142,6 +150,7 @@ bool op_is_commutative(OpCode op) {
   }
 }
 
+/* What may fault is not moved to where the program would not have computed it. */
 bool op_can_fault(OpCode op, DType t) {
   if (op == OP_POW) /* a negative exponent */
     return dtype_is_signed(t);

@@ -18,6 +18,7 @@ GRIDS
   STRIP1(f##_f32, float, float, ts_##f(x))                                                         \
   STRIP1(f##_f64, double, double, f(x))                                                            \
   NARROW(f, 1)
+/* One line a function: f32, f64, and the four narrow types by the f32 one. */
 FUNCTION(cbrt)
 FUNCTION(exp)
 FUNCTION(exp2)
@@ -33,6 +34,7 @@ FUNCTION(cosh)
 FUNCTION(tanh)
 FUNCTION(erf)
 
+/* Never the exponential of a large number: that would be infinite. */
 static inline double sigmoid_of(double x) {
   double e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
@@ -81,6 +83,7 @@ TURNING(tan, x == 0.0f ? x : ts_tan_part(ts_angle_near(x)))
  */
 
 /* The bits of a narrow float on whose grid x already is. */
+/* bf16 is the upper half of a float. */
 static inline uint32_t bits_bf16(float x) {
   return f32_bits(x) >> 16;
 }
@@ -100,6 +103,7 @@ static inline float float_f16(uint32_t h) {
   return f32_from((h & 0x8000) << 16 | (m >= 0x7C00 ? special : finite));
 }
 
+/* As registers of tensor cores want pairs: the first in the low half. */
 STRIP2(pack_bf16, uint32_t, float, bits_bf16(round_bf16(x)) | bits_bf16(round_bf16(y)) << 16)
 STRIP2(pack_f16, uint32_t, float, bits_f16(round_f16(x)) | bits_f16(round_f16(y)) << 16)
 STRIP1(low_bf16, float, uint32_t, f32_from(x << 16))
@@ -127,6 +131,7 @@ DESC(u32, uint32_t)
 DESC(i64, int64_t)
 DESC(u64, uint64_t)
 
+/* Stand-ins for hardware approximations: within their bounds, but the same bits everywhere. */
 STRIP1(ex2_f32, float, float, ts_ex2(x))
 STRIP1(rcp_f32, float, float, 1.0f / x)
 
