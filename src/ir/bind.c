@@ -20,7 +20,8 @@ typedef struct Bind {
   bool ok;
 } Bind;
 
-/* Everything unbound: values of their types, tensors without data. */
+/* Everything unbound: values of their types, tensors without data.
+ * In the caller's arena. */
 IrBinding *ir_binding_new(Arena *a, const IrKernel *k) {
   IrBinding *b = ARENA_NEW(a, IrBinding);
   b->value = ARENA_ARRAY(a, Scalar, k->vars.n);
@@ -40,7 +41,8 @@ typedef struct HostEval {
   int budget;        /* operations: a hostile expression with shared parts is cut off */
 } HostEval;
 
-/* One result; the strips of ops do the arithmetic, as on every other level. */
+/* One result; the strips of ops do the arithmetic, as on every other level.
+ * A division by zero is false, not a crash. */
 static bool host_eval(HostEval *h, const IrExpr *e, Scalar *out) {
   if (e->op == OP_CONST) {
     *out = e->as.value;
@@ -68,7 +70,8 @@ bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out) {
   return host_eval(&h, e, out);
 }
 
-/* The value of an integer expression whose variables are all bound so far. */
+/* The value of an integer expression whose variables are all bound so far.
+ * False also where evaluating faults. */
 static bool known_value(const Bind *x, const IrExpr *e, int64_t *out) {
   HostEval h = {x->b, x->known, HOST_BUDGET};
   Scalar s;
@@ -89,7 +92,8 @@ typedef struct Linear {
 
 static bool linear(const Bind *x, const IrExpr *e, Linear *out, int depth);
 
-/* a + b or a - b, where at most one unknown occurs in both together. */
+/* a + b or a - b, where at most one unknown occurs in both together.
+ * Overflow means that it cannot be solved. */
 static bool linear_sum(Linear a, Linear b, bool minus, Linear *out) {
   if (a.x && b.x && a.x != b.x)
     return false;
@@ -101,7 +105,8 @@ static bool linear_sum(Linear a, Linear b, bool minus, Linear *out) {
          !__builtin_add_overflow(a.offset, b.offset, &out->offset);
 }
 
-/* a * b, where at most one of them has the unknown: to the first power only. */
+/* a * b, where at most one of them has the unknown: to the first power only.
+ * The factor may be negative; the solution may not. */
 static bool linear_product(Linear a, Linear b, Linear *out) {
   if (a.x && b.x)
     return false;
@@ -115,7 +120,8 @@ static bool linear_product(Linear a, Linear b, Linear *out) {
          !__builtin_mul_overflow(a.offset, b.offset, &out->offset);
 }
 
-/* Casts between integers keep the form: extents are far below the ends of their types. */
+/* Casts between integers keep the form: extents are far below the ends of their types.
+ * +, -, *, negation, casts: all else is not linear. */
 static bool linear_op(const Bind *x, const IrExpr *e, Linear *out, int depth) {
   Linear a, b, zero = {0};
   if (!linear(x, e->arg[0], &a, depth))
@@ -149,7 +155,8 @@ static bool linear(const Bind *x, const IrExpr *e, Linear *out, int depth) {
 
 /* ---------------------------------------------------------------- messages */
 
-/* An expression as the reader of a message knows it. */
+/* An expression as the reader of a message knows it.
+ * In the sink's arena: messages outlive the binding. */
 static const char *expr_text(const Bind *x, const IrExpr *e) {
   Str s = str_new(x->sink->arena);
   ir_print_expr(x->k, e, &s);
@@ -162,7 +169,9 @@ static Diag *fail(Bind *x, DiagCode code, Span at, const char *text) {
   return diag_add(x->sink, code, at, "%s", text);
 }
 
-/* "extent K of matmul is 640 by axis 1 of A, but axis 0 of B is 512" */
+/* "extent K of matmul is 640 by axis 1 of A, but axis 0 of B is 512"
+ * Three forms: two arguments disagree, an expression has another value, or no extent makes it so.
+ * */
 static void mismatch(Bind *x, const IrBuffer *buf, int axis, int64_t has) {
   const IrExpr *e = buf->extent[axis];
   int64_t want = 0;
@@ -195,7 +204,8 @@ static void set_extent(Bind *x, const IrVar *v, const IrBuffer *buf, int axis, i
   x->axis[v->id] = axis;
 }
 
-/* Solves one axis for its one unknown; true if that was possible. */
+/* Solves one axis for its one unknown; true if that was possible.
+ * An extent that is bound already is checked later, with all others. */
 static bool solve(Bind *x, const IrBuffer *buf, int axis) {
   Linear l;
   int64_t value, has = x->b->tensor[buf->id].extent[axis];
@@ -217,7 +227,8 @@ static bool is_given(const IrParam *p) {
   return p->buf && (p->buf->role == IRR_IN || p->buf->role == IRR_INOUT);
 }
 
-/* Plain names first, so that messages speak of those; then expressions, until nothing moves. */
+/* Plain names first, so that messages speak of those; then expressions, until nothing moves.
+ * A round that binds nothing ends it. */
 static void solve_extents(Bind *x) {
   for (int round = 0; round < 2; round++) {
     bool moved;
@@ -247,7 +258,8 @@ static void check_extents(Bind *x, const IrBuffer *buf) {
   }
 }
 
-/* Rank and dtype come first: no extent is looked at before they agree. */
+/* Rank and dtype come first: no extent is looked at before they agree.
+ * Names the parameter, and what the argument has. */
 static bool check_shape(Bind *x, const IrBuffer *buf) {
   const IrTensorArg *t = &x->b->tensor[buf->id];
   Arena *a = x->sink->arena;
@@ -264,7 +276,8 @@ static bool check_shape(Bind *x, const IrBuffer *buf) {
 
 /* ---------------------------------------------------------------- outputs and strides */
 
-/* Elements of a shape; -1 where that many bytes do not fit. */
+/* Elements of a shape; -1 where that many bytes do not fit.
+ * An empty shape has no elements, however large its other axes. */
 static int64_t shape_count(const int64_t *extent, int rank, size_t size) {
   int64_t n = 1;
   for (int i = 0; i < rank; i++)
@@ -277,7 +290,8 @@ static int64_t shape_count(const int64_t *extent, int rank, size_t size) {
   return __builtin_mul_overflow(n, (int64_t)size, &bytes) ? -1 : n;
 }
 
-/* An output that the caller brings (`out = c`) must have the shape; another gets it here. */
+/* An output that the caller brings (`out = c`) must have the shape; another gets it here.
+ * Row-major strides for what the caller will allocate. */
 static void output_shape(Bind *x, const IrBuffer *buf) {
   IrTensorArg *t = &x->b->tensor[buf->id];
   bool given = t->data != NULL;
@@ -314,7 +328,8 @@ static void output_shape(Bind *x, const IrBuffer *buf) {
   }
 }
 
-/* Axes without a stride variable must lie as in a row-major, contiguous tensor. */
+/* Axes without a stride variable must lie as in a row-major, contiguous tensor.
+ * A stride along an axis of one element is never used. */
 static void bind_strides(Bind *x, const IrBuffer *buf) {
   const IrTensorArg *t = &x->b->tensor[buf->id];
   bool empty = shape_count(t->extent, t->rank, 1) == 0;
@@ -338,7 +353,8 @@ static void bind_strides(Bind *x, const IrBuffer *buf) {
 
 /* ---------------------------------------------------------------- pre and grid */
 
-/* In order, since a later one may use an earlier one. */
+/* In order, since a later one may use an earlier one.
+ * A value that cannot be computed names its expression. */
 static bool bind_pre(Bind *x) {
   for (size_t i = 0; i < x->k->pre.n; i++) {
     const IrStmt *s = x->k->pre.v[i];
@@ -355,7 +371,8 @@ static bool bind_pre(Bind *x) {
   return true;
 }
 
-/* An axis of zero is right: such a grid runs nothing. */
+/* An axis of zero is right: such a grid runs nothing.
+ * 2147483647 is the hardware's limit on the first axis. */
 static void bind_grid(Bind *x) {
   const IrKernel *k = x->k;
   for (int i = 0; i < 3; i++)
@@ -377,7 +394,8 @@ static void bind_grid(Bind *x) {
 
 /* ---------------------------------------------------------------- all of it */
 
-/* What needs no shape: scalar parameters (converted to their types) and the target. */
+/* What needs no shape: scalar parameters (converted to their types) and the target.
+ * A number of the host has been checked to fit before. */
 static void know_scalars(Bind *x, int64_t sms) {
   for (size_t i = 0; i < x->k->vars.n; i++) {
     const IrVar *v = x->k->vars.v[i];
@@ -391,7 +409,8 @@ static void know_scalars(Bind *x, int64_t sms) {
   }
 }
 
-/* Shapes and strides of what the launch makes: outputs or scratch. */
+/* Shapes and strides of what the launch makes: outputs or scratch.
+ * In the order of the signature. */
 static void bind_made(Bind *x, IrRole role) {
   for (size_t i = 0; i < x->k->params.n && x->ok; i++) {
     const IrBuffer *buf = x->k->params.v[i].buf;

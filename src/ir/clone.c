@@ -12,7 +12,8 @@ typedef struct Clone {
   const IrKernel *from;
 } Clone;
 
-/* Ids are kept, so the new object is found by the id of the old one. */
+/* Ids are kept, so the new object is found by the id of the old one.
+ * The tables are filled by then. */
 static IrExpr *new_expr(const Clone *c, const IrExpr *e) {
   return e ? c->to->table->all.v[e->id] : NULL;
 }
@@ -26,7 +27,8 @@ static IrBuffer *new_buffer(const Clone *c, const IrBuffer *b) {
 
 /* ---------------------------------------------------------------- tables */
 
-/* Buffers do not exist yet; clone_buffers sets the variables' owners. */
+/* Buffers do not exist yet; clone_buffers sets the variables' owners.
+ * Names are interned and shared. */
 static void clone_vars(Clone *c) {
   for (size_t i = 0; i < c->from->vars.n; i++) {
     IrVar *v = arena_copy(c->to->arena, c->from->vars.v[i], sizeof(IrVar));
@@ -34,7 +36,8 @@ static void clone_vars(Clone *c) {
   }
 }
 
-/* Operands come first by id, so one pass renews them all. */
+/* Operands come first by id, so one pass renews them all.
+ * Interning finds no equal node, since the old table had none, so ids stay. */
 static void clone_exprs(Clone *c) {
   const struct IrTable *t = c->from->table;
   for (size_t i = 0; i < t->all.n; i++) {
@@ -48,7 +51,8 @@ static void clone_exprs(Clone *c) {
   c->to->table->sms = new_var(c, t->sms);
 }
 
-/* A layout by a map has variables and an expression of its own. */
+/* A layout by a map has variables and an expression of its own.
+ * Fragments have none. */
 static void clone_layout(const Clone *c, IrBuffer *b) {
   if (!b->layout)
     return;
@@ -114,7 +118,8 @@ static void renew_buffer(IrBuffer **b, unsigned how, void *ctx) {
   *b = new_buffer(ctx, *b);
 }
 
-/* Texts of reports live in the arena of the kernel that was read, so they move too. */
+/* Texts of reports live in the arena of the kernel that was read, so they move too.
+ * A region of a part is the part's own. */
 static void clone_parts(const Clone *c, IrReport *r) {
   Arena *a = c->to->arena;
   r->part = arena_copy(a, r->part, (size_t)r->nparts * sizeof *r->part);
@@ -128,7 +133,8 @@ static void clone_parts(const Clone *c, IrReport *r) {
 }
 
 /* What ir_visit cannot renew: arrays that the statement owns, and objects that it does not visit.
- */
+
+ * Their lengths are in the statement. */
 static void clone_owned(const Clone *c, IrStmt *s) {
   Arena *a = c->to->arena;
   if (s->kind == IRK_REPORT) {
@@ -153,7 +159,8 @@ static void clone_owned(const Clone *c, IrStmt *s) {
 
 static void clone_block(Clone *c, IrBlock *out, const IrBlock *from);
 
-/* The copy is shallow first; then what it owns is copied, what it refers to is renewed. */
+/* The copy is shallow first; then what it owns is copied, what it refers to is renewed.
+ * Nested blocks are copied last. */
 static IrStmt *clone_stmt(Clone *c, const IrStmt *from) {
   IrVisitor renew = {renew_expr, renew_var, renew_buffer, c};
   IrStmt *s = arena_copy(c->to->arena, from, sizeof *from);
@@ -188,7 +195,8 @@ static void clone_params(Clone *c) {
   }
 }
 
-/* Everything that is a number or a flag; variables and expressions through the tables. */
+/* Everything that is a number or a flag; variables and expressions through the tables.
+ * Memory of the old kernel is not pointed to. */
 static void clone_head(Clone *c) {
   IrKernel *to = c->to;
   const IrKernel *k = c->from;

@@ -13,7 +13,8 @@
 
 /* ---------------------------------------------------------------- facts */
 
-/* Of the operation itself; operands are joined by the caller. */
+/* Of the operation itself; operands are joined by the caller.
+ * A grid's index is the block's. */
 static IrUniform own_uniform(const IrExpr *e) {
   switch (e->op) {
   case OP_TID:
@@ -29,7 +30,8 @@ static IrUniform own_uniform(const IrExpr *e) {
 }
 
 /* A division by a constant other than zero cannot fault; a power with a constant exponent of at
- * least zero neither. */
+ * least zero neither.
+ * Everything else that a row says can fault, does so only by its last operand. */
 static bool own_fault(const IrExpr *e) {
   if (e->op == OP_CONST || e->op == OP_VAR || !op_can_fault(e->op, e->arg[0]->type))
     return false;
@@ -38,7 +40,8 @@ static bool own_fault(const IrExpr *e) {
   return !known || (e->op == OP_POW ? c < 0 && dtype_is_signed(e->type) : c == 0);
 }
 
-/* The warp's index, through casts. */
+/* The warp's index, through casts.
+ * Indices are cast to the width that arithmetic needs. */
 static bool is_warp(const IrExpr *e) {
   while (e->op == OP_CAST)
     e = e->arg[0];
@@ -98,7 +101,8 @@ typedef struct Key {
   const IrExpr *arg[4];
 } Key;
 
-/* Operands enter by id, not by address: tables fill alike in every run. */
+/* Operands enter by id, not by address: tables fill alike in every run.
+ * The key is zeroed first: padding would differ from run to run. */
 static uint64_t hash_node(const IrExpr *e) {
   Key key;
   memset(&key, 0, sizeof key);
@@ -136,7 +140,8 @@ static uint32_t *slot_of(const struct IrTable *t, const IrExpr *e) {
       return &t->slots[i];
 }
 
-/* Twice as large; nodes are entered again by their hashes. */
+/* Twice as large; nodes are entered again by their hashes.
+ * At most half full, so that searches stay short. */
 static void table_grow(IrKernel *k) {
   struct IrTable *t = k->table;
   t->nslots = t->nslots ? t->nslots * 2 : 64;
@@ -145,7 +150,8 @@ static void table_grow(IrKernel *k) {
     *slot_of(t, t->all.v[i]) = (uint32_t)(i + 1);
 }
 
-/* The only place where nodes are made. */
+/* The only place where nodes are made.
+ * `like` is copied; it may lie on the stack. */
 IrExpr *ir_intern(IrKernel *k, const IrExpr *like) {
   struct IrTable *t = k->table;
   if ((t->all.n + 1) * 2 > t->nslots)
@@ -171,7 +177,8 @@ static IrExpr *find_node(const IrKernel *k, const IrExpr *like) {
 /* ---------------------------------------------------------------- leaves */
 
 /* The value is brought to its type's grid first, so that 0.1 as f16 and the f16 nearest to 0.1 are
- * one constant. */
+ * one constant.
+ * A constant of a narrow float is the value on its grid. */
 IrExpr *ir_const(IrKernel *k, Scalar value) {
   IrExpr e = {.op = OP_CONST, .type = value.type};
   e.as.value.type = value.type;
@@ -240,7 +247,8 @@ static bool foldable(OpCode op, int nargs) {
   return nargs > 0 && op != OP_DESC && op_info(op)->accuracy != ACC_APPROX;
 }
 
-/* NULL where an operand is no constant, or where evaluating faults (1 // 0 stays). */
+/* NULL where an operand is no constant, or where evaluating faults (1 // 0 stays).
+ * The evaluator, the host and this use one arithmetic: op_eval's. */
 static IrExpr *fold(IrKernel *k, const IrExpr *e) {
   if (!foldable(e->op, e->nargs))
     return NULL;
@@ -271,7 +279,8 @@ static OpCode mirrored(OpCode op) {
   }
 }
 
-/* Constants to the right; of two orders the one that exists already. */
+/* Constants to the right; of two orders the one that exists already.
+ * The order that exists already is kept: text that is read back finds its own. */
 static void order_operands(const IrKernel *k, IrExpr *e) {
   if (e->nargs != 2)
     return;
@@ -286,7 +295,8 @@ static void order_operands(const IrKernel *k, IrExpr *e) {
     *e = swapped;
 }
 
-/* x + c with the constant's sign in the operation: `x - 3`, not `x + -3`. */
+/* x + c with the constant's sign in the operation: `x - 3`, not `x + -3`.
+ * The smallest integer has no negation and stays an addition. */
 static IrExpr *add_const(IrKernel *k, IrExpr *x, int64_t c) {
   bool minus = c < 0 && c > dtype_int_min(x->type) && dtype_is_signed(x->type);
   IrExpr e = {.op = minus ? OP_SUB : OP_ADD, .type = x->type, .nargs = 2};
@@ -308,7 +318,8 @@ static int64_t added(const IrExpr *e) {
   return e->op == OP_SUB ? wrap_neg(c) : c;
 }
 
-/* Sums of constants gather at the end: (x + 3) - 1 is x + 2, mod 2^n as they wrap. */
+/* Sums of constants gather at the end: (x + 3) - 1 is x + 2, mod 2^n as they wrap.
+ * x - x is zero only for integers: NaN - NaN is NaN. */
 static IrExpr *simplify_sum(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   int64_t c;
@@ -323,7 +334,8 @@ static IrExpr *simplify_sum(IrKernel *k, const IrExpr *e) {
   return add_const(k, inner ? x->arg[0] : x, scalar_convert(sum, e->type).as.i);
 }
 
-/* (x * 2) * 4 is x * 8; both wrap to the same bits. */
+/* (x * 2) * 4 is x * 8; both wrap to the same bits.
+ * x * 0 drops x, so x must not be able to fault. */
 static IrExpr *simplify_product(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   if (is_int_const(y, 1))
@@ -335,7 +347,8 @@ static IrExpr *simplify_product(IrKernel *k, const IrExpr *e) {
   return NULL;
 }
 
-/* x & x, x | 0, x ^ x and their kin, for bools too. */
+/* x & x, x | 0, x ^ x and their kin, for bools too.
+ * All ones is -1 for signed types and true for bool. */
 static IrExpr *simplify_bits(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0], *y = e->arg[1];
   bool is_bool = e->type == DT_BOOL;
@@ -353,7 +366,8 @@ static IrExpr *simplify_bits(IrKernel *k, const IrExpr *e) {
   }
 }
 
-/* Division by one, shift by nothing. x // x is not 1 where x is 0. */
+/* Division by one, shift by nothing. x // x is not 1 where x is 0.
+ * x % 1 is 0 whatever x is, if x cannot fault. */
 static IrExpr *simplify_integer(IrKernel *k, const IrExpr *e) {
   switch (e->op) {
   case OP_ADD:
@@ -374,7 +388,8 @@ static IrExpr *simplify_integer(IrKernel *k, const IrExpr *e) {
   }
 }
 
-/* Only what keeps every bit: -0.0 and NaN included. */
+/* Only what keeps every bit: -0.0 and NaN included.
+ * x + 0.0 is not x for x = -0.0; x - 0.0 is. */
 static IrExpr *simplify_float(const IrExpr *e) {
   switch (e->op) {
   case OP_MUL:
@@ -387,14 +402,16 @@ static IrExpr *simplify_float(const IrExpr *e) {
   }
 }
 
-/* A float may be NaN, which does not equal itself. */
+/* A float may be NaN, which does not equal itself.
+ * Comparing a value with itself needs no value. */
 static IrExpr *simplify_compare(IrKernel *k, const IrExpr *e) {
   if (e->arg[0] != e->arg[1] || e->arg[0]->may_fault || dtype_is_float(e->arg[0]->type))
     return NULL;
   return ir_bool(k, e->op == OP_EQ || e->op == OP_LE || e->op == OP_GE);
 }
 
-/* Both sides are evaluated, so a side that may fault is not dropped. */
+/* Both sides are evaluated, so a side that may fault is not dropped.
+ * Equal sides make the condition pointless. */
 static IrExpr *simplify_select(const IrExpr *e) {
   IrExpr *c = e->arg[0], *x = e->arg[1], *y = e->arg[2];
   if (x == y && !c->may_fault)
@@ -404,14 +421,16 @@ static IrExpr *simplify_select(const IrExpr *e) {
   return is_bool_const(c, false) && !x->may_fault ? y : NULL;
 }
 
-/* Whether every value of integer type a has the same value in integer type b. */
+/* Whether every value of integer type a has the same value in integer type b.
+ * An unsigned type needs one bit more to fit a signed one. */
 static bool widens(DType a, DType b) {
   if (dtype_is_signed(a))
     return dtype_is_signed(b) && dtype_bits(b) >= dtype_bits(a);
   return dtype_bits(b) > dtype_bits(a) || (dtype_is_unsigned(b) && dtype_bits(b) == dtype_bits(a));
 }
 
-/* Integer casts wrap, so an inner one that loses nothing, or that the outer one undercuts, goes. */
+/* Integer casts wrap, so an inner one that loses nothing, or that the outer one undercuts, goes.
+ * i32(i64(x)) is x; i8(i32(x)) of an i64 is i8(x). */
 static IrExpr *simplify_cast(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0];
   if (x->type == e->type)
@@ -425,7 +444,8 @@ static IrExpr *simplify_cast(IrKernel *k, const IrExpr *e) {
   return drop ? ir_cast(k, x->arg[0], to) : NULL;
 }
 
-/* Double negation, and casts that do nothing. */
+/* Double negation, and casts that do nothing.
+ * -(-x) keeps every bit. */
 static IrExpr *simplify_unary(IrKernel *k, const IrExpr *e) {
   IrExpr *x = e->arg[0];
   if (e->op == OP_CAST)
@@ -447,7 +467,8 @@ static IrExpr *simplify_binary(IrKernel *k, const IrExpr *e) {
   return dtype_is_int(e->type) ? simplify_integer(k, e) : simplify_float(e);
 }
 
-/* NULL where nothing applies. The result is in simplest form: it is not looked at again. */
+/* NULL where nothing applies. The result is in simplest form: it is not looked at again.
+ * Operations of three operands but `where` are left alone. */
 static IrExpr *simplify(IrKernel *k, const IrExpr *e) {
   if (e->op == OP_SELECT)
     return simplify_select(e);
@@ -456,7 +477,8 @@ static IrExpr *simplify(IrKernel *k, const IrExpr *e) {
 
 /* ---------------------------------------------------------------- operations */
 
-/* The row decides; casts and leaves have the type that the caller gives. */
+/* The row decides; casts and leaves have the type that the caller gives.
+ * TID and its kin have no operands: their row says i32. */
 static DType result_type(OpCode op, DType given, IrExpr *const *args, int nargs) {
   OpRule rule = op_info(op)->rule;
   if (rule == RULE_CAST || rule == RULE_BITCAST || rule == RULE_LEAF)
@@ -509,7 +531,8 @@ typedef struct Replace {
   Map *done; /* node to its replacement: shared nodes are rebuilt once */
 } Replace;
 
-/* Depth first; shared nodes are rebuilt once, through `done`. */
+/* Depth first; shared nodes are rebuilt once, through `done`.
+ * A node without variables comes back as it is. */
 static IrExpr *replace(Replace *r, IrExpr *e) {
   if (e->op == OP_VAR)
     return e->as.var->id < r->n && r->to[e->as.var->id] ? r->to[e->as.var->id] : e;

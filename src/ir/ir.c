@@ -26,7 +26,8 @@ IrKernel *ir_kernel_new(Arena *a, Names *names, const char *name, IrLevel level)
   return k;
 }
 
-/* Kinds that the launch bounds get their range here, once for all passes. */
+/* Kinds that the launch bounds get their range here, once for all passes.
+ * Ids are dense, so tables by variable are arrays. */
 IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type) {
   IrVar *v = ARENA_NEW(k->arena, IrVar);
   v->name = intern(k, name);
@@ -82,7 +83,8 @@ IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int 
   return c;
 }
 
-/* Sites are few, so a search does; equal texts share a number. */
+/* Sites are few, so a search does; equal texts share a number.
+ * The number is the FAULT's second operand. */
 int ir_site(IrKernel *k, const char *text) {
   const char *site = intern(k, text);
   for (size_t i = 0; i < k->sites.n; i++)
@@ -137,7 +139,8 @@ int64_t ir_buffer_count(const IrBuffer *b) {
   return n;
 }
 
-/* Of a global tensor the other side of the operation gives the extents. */
+/* Of a global tensor the other side of the operation gives the extents.
+ * Origins are i64 at every level. */
 IrRegion ir_whole(IrKernel *k, IrBuffer *buf) {
   IrRegion r = {.buf = buf};
   for (int i = 0; i < buf->rank; i++) {
@@ -147,7 +150,8 @@ IrRegion ir_whole(IrKernel *k, IrBuffer *buf) {
   return r;
 }
 
-/* What prints as the bare name. */
+/* What prints as the bare name.
+ * Every axis kept, from 0, of full extent, step one, no stop. */
 bool ir_region_is_whole(const IrRegion *r) {
   if (r->trans)
     return false;
@@ -169,7 +173,8 @@ int ir_region_rank(const IrRegion *r) {
   return n;
 }
 
-/* Axes in the order of the operation: `.T` is applied to the number, not to the data. */
+/* Axes in the order of the operation: `.T` is applied to the number, not to the data.
+ * 0 past the last kept axis. */
 int64_t ir_region_extent(const IrRegion *r, int i) {
   int rank = ir_region_rank(r);
   if (r->trans && i >= rank - 2)
@@ -193,7 +198,8 @@ static void reserve(Apart *x, const char *name) {
   map_set(x->taken, name, ARENA_NEW(x->arena, int));
 }
 
-/* The name itself if it is free, else the first of name_1, name_2, … that is. */
+/* The name itself if it is free, else the first of name_1, name_2, … that is.
+ * A number of tries is remembered by name. */
 static const char *give(Apart *x, const char *name) {
   int *last = map_get(x->taken, name);
   if (!last) {
@@ -209,7 +215,8 @@ static const char *give(Apart *x, const char *name) {
   }
 }
 
-/* Words that an expression reads as something else than a variable. */
+/* Words that an expression reads as something else than a variable.
+ * `_` stands for a result that is not used. */
 static void reserve_words(Apart *x) {
   static const char *const words[] = {"sms", "true", "false", "inf", "nan", "_"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -221,7 +228,8 @@ static void reserve_words(Apart *x) {
     (out)[i] = give(&x, (list).v[i]->name);
 
 /* The signature first, so that it keeps the author's names; then tiles, then scalars. Nothing is
- * changed: printing a kernel leaves it as it is. */
+ * changed: printing a kernel leaves it as it is.
+ * Ids give the order, so equal kernels print alike. */
 IrNames ir_names_apart(Arena *a, const IrKernel *k) {
   Apart x = {a, map_new(a)};
   IrNames n = {ARENA_ARRAY(a, const char *, k->vars.n), ARENA_ARRAY(a, const char *, k->buffers.n),
@@ -254,7 +262,8 @@ IrNames ir_names_apart(Arena *a, const IrKernel *k) {
   for (size_t i = 0; i < (list).n; i++)                                                            \
     (list).v[i]->name = intern(k, (from)[i]);
 
-/* A stride's name follows its buffer's. */
+/* A stride's name follows its buffer's.
+ * Passes make names freely and call this at the end. */
 void ir_name_apart(IrKernel *k) {
   IrNames n = ir_names_apart(k->arena, k);
   RENAME_ALL(k->vars, n.var)

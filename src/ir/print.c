@@ -12,7 +12,8 @@
 
 /* ---------------------------------------------------------------- constants */
 
-/* The shortest text that reads back as this value, also where reading rounds twice. */
+/* The shortest text that reads back as this value, also where reading rounds twice.
+ * NaN prints as nan whatever its bits: constants have one. */
 static void print_float(Str *out, DType t, double x) {
   size_t start = out->n;
   if (t == DT_F64) {
@@ -27,7 +28,8 @@ static void print_float(Str *out, DType t, double x) {
   }
 }
 
-/* u64 has values that i64 has not. */
+/* u64 has values that i64 has not.
+ * Integers in decimal. */
 static void print_scalar(Str *out, Scalar s) {
   if (s.type == DT_BOOL)
     str_add(out, s.as.u ? "true" : "false");
@@ -39,14 +41,16 @@ static void print_scalar(Str *out, Scalar s) {
     str_addf(out, "%" PRId64, s.as.i);
 }
 
-/* Down to the first leaf: all leaves that decide have one type. */
+/* Down to the first leaf: all leaves that decide have one type.
+ * i64 for integers, f32 for floats. */
 DType ir_put_default(const IrExpr *e) {
   while (e->op != OP_CONST && e->nargs)
     e = e->arg[e->op == OP_SELECT ? 1 : 0];
   return dtype_is_float(e->type) ? DT_F32 : e->type == DT_BOOL ? DT_BOOL : DT_I64;
 }
 
-/* A bool's text is its type; other constants need a suffix unless the place says it. */
+/* A bool's text is its type; other constants need a suffix unless the place says it.
+ * Suffixes are the exception: most constants stand beside something with a type. */
 static void print_const(Printer *p, const IrExpr *e, DType want) {
   print_scalar(p->out, e->as.value);
   if (want == DT_NONE)
@@ -58,7 +62,8 @@ static void print_const(Printer *p, const IrExpr *e, DType want) {
 
 /* ---------------------------------------------------------------- expressions */
 
-/* Whether the text of e has a type without its place: some leaf that decides it is no constant. */
+/* Whether the text of e has a type without its place: some leaf that decides it is no constant.
+ * Constants alone say nothing: `3 + 4` has folded, but `1 // 0` stays. */
 static bool typed(const IrExpr *e) {
   if (e->op == OP_CONST)
     return e->type == DT_BOOL;
@@ -80,7 +85,8 @@ static bool typed(const IrExpr *e) {
   }
 }
 
-/* The type that the reader hands to the operands of e where it wants `want` of e. */
+/* The type that the reader hands to the operands of e where it wants `want` of e.
+ * Mirrors args_type of read_expr.c. */
 static DType operand_type(const IrExpr *e, DType want) {
   DType t = e->arg[e->op == OP_SELECT ? 1 : 0]->type;
   bool compare = op_info(e->op)->rule == RULE_COMPARE;
@@ -90,7 +96,8 @@ static DType operand_type(const IrExpr *e, DType want) {
   return compare || want == DT_NONE ? ir_put_default(e->arg[e->op == OP_SELECT ? 1 : 0]) : want;
 }
 
-/* What the reader hands to operand i; it must mirror arg_type of read_expr.c. */
+/* What the reader hands to operand i; it must mirror arg_type of read_expr.c.
+ * DT_NONE: the reader expects no type there. */
 static DType arg_want(const IrExpr *e, int i, DType want) {
   switch (op_info(e->op)->rule) {
   case RULE_SAME:
@@ -142,7 +149,8 @@ const Infix *ir_infix_spelled(const char *text, size_t n) {
 
 static void print_at(Printer *p, const IrExpr *e, DType want, int level);
 
-/* Parentheses only where the operand binds less tightly; comparisons do not chain. */
+/* Parentheses only where the operand binds less tightly; comparisons do not chain.
+ * Comparisons bind loosest and do not chain. */
 static void print_infix(Printer *p, const IrExpr *e, DType want, int level) {
   const Infix *x = ir_infix_of(e->op);
   bool paren = x->level < level;
@@ -153,7 +161,8 @@ static void print_infix(Printer *p, const IrExpr *e, DType want, int level) {
   str_add(p->out, paren ? ")" : "");
 }
 
-/* Everything without an operator of its own, by its name in the table. */
+/* Everything without an operator of its own, by its name in the table.
+ * A cast is its type's name. */
 static void print_call(Printer *p, const IrExpr *e, DType want) {
   if (e->op == OP_CAST)
     str_addf(p->out, "%s(", dtype_name(e->type));
@@ -168,7 +177,8 @@ static void print_call(Printer *p, const IrExpr *e, DType want) {
   str_addc(p->out, ')');
 }
 
-/* `level`: how tightly the text around it binds; 0 where nothing does. */
+/* `level`: how tightly the text around it binds; 0 where nothing does.
+ * The recursion is as deep as the expression; its size is bounded. */
 static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
   if (e->op == OP_CONST) {
     print_const(p, e, want);
@@ -193,7 +203,8 @@ void ir_put_expr(Printer *p, const IrExpr *e, DType want) {
   print_at(p, e, want, 0);
 }
 
-/* Alone, for messages: as in a place that expects no type. */
+/* Alone, for messages: as in a place that expects no type.
+ * Names are those that the whole kernel would print. */
 void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out) {
   Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_at(&p, e, DT_NONE, 0);
@@ -220,7 +231,8 @@ void ir_put_type(Printer *p, const IrBuffer *b) {
   str_addc(p->out, ']');
 }
 
-/* Which axes have a stride of their own: ` strided` is all of them. */
+/* Which axes have a stride of their own: ` strided` is all of them.
+ * `strided`, `strided(0, 2)` */
 static void print_strided(Printer *p, const IrBuffer *b) {
   int n = 0;
   for (int i = 0; i < b->rank; i++)
@@ -238,7 +250,8 @@ static void print_strided(Printer *p, const IrBuffer *b) {
   str_add(p->out, n < b->rank ? ")" : "");
 }
 
-/* `name: type`, what its strides are, its initial value. */
+/* `name: type`, what its strides are, its initial value.
+ * `A: inout f16[M, K] strided = 0` */
 static void print_param(Printer *p, const IrParam *x) {
   if (x->var) {
     str_addf(p->out, "%s: %s", p->names.var[x->var->id], dtype_name(x->var->type));
@@ -255,7 +268,8 @@ static void print_param(Printer *p, const IrParam *x) {
   }
 }
 
-/* Nothing at all where the kernel has no parameter of that sort. */
+/* Nothing at all where the kernel has no parameter of that sort.
+ * `take` picks the list. */
 static void print_params(Printer *p, const char *open, bool (*take)(const IrParam *x)) {
   const IrKernel *k = p->k;
   const char *before = open;
@@ -281,7 +295,8 @@ static bool takes_input(const IrParam *x) {
   return !takes_output(x) && !takes_scratch(x);
 }
 
-/* Inputs always have parentheses, the other lists only where they hold something. */
+/* Inputs always have parentheses, the other lists only where they hold something.
+ * `kernel NAME level(inputs) -> (outputs) scratch (buffers) {` */
 static void print_signature(Printer *p) {
   static const char *const levels[] = {"tile", "scheduled", "thread"};
   str_addf(p->out, "kernel %s %s", p->k->name, levels[p->k->level]);
@@ -296,7 +311,8 @@ static void print_signature(Printer *p) {
 
 /* ---------------------------------------------------------------- the head of the body */
 
-/* The innermost stride is implied and so not written. */
+/* The innermost stride is implied and so not written.
+ * `tmap ta = A dim [K, M] stride [K*2] box [64, 128] swizzle 128` */
 static void print_tmap(Printer *p, const IrTmap *t) {
   str_addf(p->out, "  tmap %s = %s dim [", p->names.tmap[t->id], p->names.buffer[t->buf->id]);
   ir_put_exprs(p, t->dim, t->rank, DT_I64);
@@ -308,7 +324,8 @@ static void print_tmap(Printer *p, const IrTmap *t) {
   str_addf(p->out, "] swizzle %" PRId64 "\n", t->swizzle);
 }
 
-/* Nothing where the kernel is one block. */
+/* Nothing where the kernel is one block.
+ * `grid bx, by = ceildiv(N, 128), ceildiv(M, 128)` */
 static void print_grid(Printer *p) {
   const IrKernel *k = p->k;
   if (k->grid_rank == 0)
@@ -325,7 +342,8 @@ static void print_grid(Printer *p) {
   str_addc(p->out, '\n');
 }
 
-/* Where the launch's numbers stand: each on a line, left out where it is the default. */
+/* Where the launch's numbers stand: each on a line, left out where it is the default.
+ * Defaults are left out, and read back as such. */
 static void print_launch(Printer *p) {
   const IrKernel *k = p->k;
   Str *out = p->out;
@@ -343,7 +361,8 @@ static void print_launch(Printer *p) {
   str_add(out, k->resident ? "  resident\n" : "");
 }
 
-/* Scratch may use what `pre` computes, and the reader waits for it: `pre` stands first. */
+/* Scratch may use what `pre` computes, and the reader waits for it: `pre` stands first.
+ * Tensor maps may map scratch, so they come after what declares it. */
 static void print_head(Printer *p) {
   const IrKernel *k = p->k;
   str_add(p->out, k->exact ? "  @exact\n" : "");
@@ -364,7 +383,8 @@ static void print_head(Printer *p) {
   }
 }
 
-/* An empty line parts the head from the body, where there is a head. */
+/* An empty line parts the head from the body, where there is a head.
+ * Nothing of the kernel changes. */
 void ir_print(const IrKernel *k, Str *out) {
   Printer p = {.k = k, .out = out, .names = ir_names_apart(out->arena, k)};
   print_signature(&p);

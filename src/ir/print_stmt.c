@@ -18,12 +18,14 @@ static const char *buf_name(const Printer *p, const IrBuffer *b) {
   return p->names.buffer[b->id];
 }
 
-/* A variable where it is defined says its type; elsewhere its name does. */
+/* A variable where it is defined says its type; elsewhere its name does.
+ * `x: f32` */
 static void print_def(Printer *p, const IrVar *v) {
   str_addf(p->out, "%s: %s", var_name(p, v), dtype_name(v->type));
 }
 
-/* As many indices as the buffer has axes; lone constants have the level's index type. */
+/* As many indices as the buffer has axes; lone constants have the level's index type.
+ * `A[i, j]` */
 static void print_access(Printer *p, const IrAccess *a) {
   str_addf(p->out, "%s[", buf_name(p, a->buf));
   ir_put_exprs(p, a->index, a->buf->rank, ir_put_index_type(p));
@@ -59,7 +61,8 @@ static bool plain_whole(const IrRegion *r) {
   return ir_region_is_whole(&copy);
 }
 
-/* A whole buffer by its name alone. */
+/* A whole buffer by its name alone.
+ * `A`, `A[i, k*64:+64]`, `A.T` */
 static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, buf_name(p, r->buf));
   if (!plain_whole(r)) {
@@ -73,7 +76,8 @@ static void print_region(Printer *p, const IrRegion *r) {
   str_add(p->out, r->trans ? ".T" : "");
 }
 
-/* Other bytes than controls go through as they are: texts are UTF-8. */
+/* Other bytes than controls go through as they are: texts are UTF-8.
+ * Quotes, backslashes and controls are escaped. */
 void ir_put_string(Printer *p, const char *s) {
   str_addc(p->out, '"');
   for (; *s; s++) {
@@ -104,7 +108,8 @@ static void print_braced(Printer *p, const IrBlock *b, int level) {
   str_addc(p->out, '}');
 }
 
-/* A SET repeats no type. */
+/* A SET repeats no type.
+ * `let x: i32 = e`, `var x: i32 warp = e`, `set x = e` */
 static void print_let(Printer *p, const IrStmt *s) {
   static const char *const uniform[] = {"block", "group", "warp", "lane"};
   const IrVar *v = s->as.let.var;
@@ -120,7 +125,8 @@ static void print_let(Printer *p, const IrStmt *s) {
   ir_put_expr(p, s->as.let.value, v->type);
 }
 
-/* Bounds have the index' type, so their constants need no suffix. */
+/* Bounds have the index' type, so their constants need no suffix.
+ * `for i: i32 = lo, hi, step unroll { … }` */
 static void print_loop(Printer *p, const IrFor *f, int level) {
   static const char *const kinds[] = {"", "unroll", "vectorized", "pipelined", "persistent"};
   IrExpr *bounds[] = {f->lo, f->hi, f->step};
@@ -136,7 +142,8 @@ static void print_loop(Printer *p, const IrFor *f, int level) {
   print_braced(p, &f->body, level);
 }
 
-/* What the condition needs is computed in a block of its own, before each test. */
+/* What the condition needs is computed in a block of its own, before each test.
+ * `while { … } cond c { … }` */
 static void print_while(Printer *p, const IrWhile *w, int level) {
   str_add(p->out, "while ");
   print_braced(p, &w->cond_block, level);
@@ -146,7 +153,8 @@ static void print_while(Printer *p, const IrWhile *w, int level) {
   print_braced(p, &w->body, level);
 }
 
-/* An empty `else` is none. */
+/* An empty `else` is none.
+ * `if c { … } else { … }` */
 static void print_if(Printer *p, const IrIf *s, int level) {
   str_add(p->out, "if ");
   ir_put_expr(p, s->cond, DT_BOOL);
@@ -170,14 +178,16 @@ static void print_axes(Printer *p, IrVar *const *index, IrExpr *const *extent, i
   str_add(p->out, "] ");
 }
 
-/* Two words for one kind: iterations of `parallel` may be statements of the author. */
+/* Two words for one kind: iterations of `parallel` may be statements of the author.
+ * `map i, j in [128, 64] { … }` */
 static void print_map(Printer *p, const IrMap *m, int level) {
   str_add(p->out, m->parallel ? "parallel " : "map ");
   print_axes(p, m->index, m->extent, m->naxes);
   print_braced(p, &m->body, level);
 }
 
-/* Order and ticket before the brace, like a loop's schedule. */
+/* Order and ticket before the brace, like a loop's schedule.
+ * `tile_loop bx, by in [n, m] group 16 dynamic { … }` */
 static void print_tile_loop(Printer *p, const IrTileLoop *t, int level) {
   str_add(p->out, "tile_loop ");
   print_axes(p, t->index, t->count, t->naxes);
@@ -187,7 +197,8 @@ static void print_tile_loop(Printer *p, const IrTileLoop *t, int level) {
   print_braced(p, &t->body, level);
 }
 
-/* A role is a line of its own, one level in. */
+/* A role is a line of its own, one level in.
+ * `roles { role producer warps 0:+4 registers 40 { … } … }` */
 static void print_roles(Printer *p, const IrRoles *r, int level) {
   str_add(p->out, "roles {\n");
   for (int i = 0; i < r->nroles; i++) {
@@ -205,7 +216,8 @@ static void print_roles(Printer *p, const IrRoles *r, int level) {
 
 /* ---------------------------------------------------------------- memory and reports */
 
-/* As language.md writes it. */
+/* As language.md writes it.
+ * `layout swizzle(128)`, `layout (i, j) -> i*64 + j` */
 static void print_layout(Printer *p, const IrLayout *l) {
   str_add(p->out, " layout ");
   if (l->kind == IRL_ROWS) {
@@ -220,7 +232,8 @@ static void print_layout(Printer *p, const IrLayout *l) {
   }
 }
 
-/* An ALLOC is the declaration; what initialises the tile is a statement after it. */
+/* An ALLOC is the declaration; what initialises the tile is a statement after it.
+ * `shared As: f16[128, 64] at 4096`, `reg acc: f32[128]` */
 static void print_alloc(Printer *p, const IrBuffer *b) {
   static const char *const spaces[] = {"global", "shared", "fragment", "local", "reg"};
   str_addf(p->out, "%s %s: ", spaces[b->space], buf_name(p, b));
@@ -234,7 +247,8 @@ static void print_alloc(Printer *p, const IrBuffer *b) {
   str_add(p->out, b->unchecked ? " unchecked" : "");
 }
 
-/* Defines its variable, so the type is written. */
+/* Defines its variable, so the type is written.
+ * `load x: f32 = A[i, j]` */
 static void print_load(Printer *p, const IrStmt *s) {
   str_add(p->out, "load ");
   print_def(p, s->as.access.var);
@@ -243,7 +257,8 @@ static void print_load(Printer *p, const IrStmt *s) {
   print_unchecked(p, &s->as.access.at);
 }
 
-/* The value has the element's type: its constants need no suffix. */
+/* The value has the element's type: its constants need no suffix.
+ * `store A[i, j] = e` */
 static void print_store(Printer *p, const IrStmt *s) {
   str_add(p->out, "store ");
   print_access(p, &s->as.access.at);
@@ -252,7 +267,8 @@ static void print_store(Printer *p, const IrStmt *s) {
   print_unchecked(p, &s->as.access.at);
 }
 
-/* Element or region; the name says which operation. */
+/* Element or region; the name says which operation.
+ * `atomic old: i32 = atomic_add(A[i], e)`, `atomic atomic_add(C[…], tile)` */
 static void print_atomic(Printer *p, const IrAtomic *a) {
   const char *name = op_info(a->op)->name;
   str_add(p->out, "atomic ");
@@ -280,7 +296,8 @@ static void print_atomic(Printer *p, const IrAtomic *a) {
   print_unchecked(p, &a->at);
 }
 
-/* Parts that are texts, values and regions, in the order in which they are shown. */
+/* Parts that are texts, values and regions, in the order in which they are shown.
+ * `assert c, "text", e` */
 static void print_report(Printer *p, const IrReport *r) {
   str_add(p->out, r->kind == IRP_PRINT ? "print" : "assert ");
   if (r->kind == IRP_ASSERT)
@@ -298,7 +315,8 @@ static void print_report(Printer *p, const IrReport *r) {
 
 /* ---------------------------------------------------------------- tile operations */
 
-/* Options in the order in which read_copy_options takes them. */
+/* Options in the order in which read_copy_options takes them.
+ * `copy dst = src pad e engine tma signal full[s]` */
 static void print_copy(Printer *p, const IrCopy *c) {
   static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   str_add(p->out, "copy ");
@@ -318,7 +336,8 @@ static void print_copy(Printer *p, const IrCopy *c) {
   }
 }
 
-/* To a scalar, which it defines, or to a region. */
+/* To a scalar, which it defines, or to a region.
+ * `reduce m = rmax(s) axis 1`, `reduce x: f32 = sum(s)` */
 static void print_reduce(Printer *p, const IrReduce *r) {
   str_add(p->out, "reduce ");
   if (r->scalar)
@@ -332,7 +351,8 @@ static void print_reduce(Printer *p, const IrReduce *r) {
     str_addf(p->out, " axis %d", r->axis);
 }
 
-/* The axis is always written: a scan has one. */
+/* The axis is always written: a scan has one.
+ * `scan d = sum(s) axis 1 reverse exclusive` */
 static void print_scan(Printer *p, const IrScan *s) {
   str_add(p->out, "scan ");
   print_region(p, &s->dst);
@@ -343,7 +363,8 @@ static void print_scan(Printer *p, const IrScan *s) {
   str_add(p->out, s->exclusive ? " exclusive" : "");
 }
 
-/* `+=` is accumulation; `=` starts from zero. */
+/* `+=` is accumulation; `=` starts from zero.
+ * `dot acc += As @ Bs.T policy rows promote 128 tf32 async` */
 static void print_dot(Printer *p, const IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
   str_add(p->out, "dot ");
@@ -362,7 +383,8 @@ static void print_dot(Printer *p, const IrDot *d) {
 
 /* ---------------------------------------------------------------- schedules */
 
-/* Counts are always written, since nothing else in the text tells them. */
+/* Counts are always written, since nothing else in the text tells them.
+ * `channel ch tiles As, Bs stages 3 producers 1 consumers 2` */
 static void print_channel(Printer *p, const IrChannel *c) {
   str_addf(p->out, "channel %s tiles ", p->names.channel[c->id]);
   for (int i = 0; i < c->ntiles; i++)
@@ -370,7 +392,8 @@ static void print_channel(Printer *p, const IrChannel *c) {
   str_addf(p->out, " stages %d producers %d consumers %d", c->stages, c->producers, c->consumers);
 }
 
-/* The four words differ in the statement's kind only. */
+/* The four words differ in the statement's kind only.
+ * `release ch behind 1` */
 static void print_channel_op(Printer *p, const IrStmt *s) {
   const IrChannelOp *o = &s->as.channel_op;
   str_addf(p->out, "%s %s", ir_stmt_name(s), p->names.channel[o->channel->id]);
@@ -378,7 +401,8 @@ static void print_channel_op(Printer *p, const IrStmt *s) {
     str_addf(p->out, " behind %d", o->behind);
 }
 
-/* No warps: all of them. */
+/* No warps: all of them.
+ * `sync warps 4:+4 proxy_async` */
 static void print_sync(Printer *p, const IrSync *s) {
   str_add(p->out, "sync");
   if (s->warps)
@@ -386,7 +410,8 @@ static void print_sync(Printer *p, const IrSync *s) {
   str_add(p->out, s->proxy_async ? " proxy_async" : "");
 }
 
-/* By kind; `want` is what a lone constant is read as. */
+/* By kind; `want` is what a lone constant is read as.
+ * `x + 1`, `y: f32`, `acc[4*i:+4]`, `&A[offset]`, a map's name, a dtype's */
 static void print_operand(Printer *p, const IrOperand *o, DType want) {
   switch (o->kind) {
   case IRO_EXPR:

@@ -38,7 +38,8 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
-/* Division rounded up, by a positive constant. */
+/* Division rounded up, by a positive constant.
+ * By way of flooring, which the others use. */
 static bool ceil_divided(Range a, Range b, Range *out) {
   if (b.lo != b.hi || b.lo <= 0)
     return false;
@@ -48,7 +49,8 @@ static bool ceil_divided(Range a, Range b, Range *out) {
   return true;
 }
 
-/* Division and remainder by a positive constant. */
+/* Division and remainder by a positive constant.
+ * A remainder has the divisor's sign. */
 static bool divided(OpCode op, Range a, Range b, Range *out) {
   if (b.lo != b.hi || b.lo <= 0)
     return false;
@@ -61,7 +63,8 @@ static bool divided(OpCode op, Range a, Range b, Range *out) {
   return true;
 }
 
-/* Operations that do not keep order in a simple way are unknown. */
+/* Operations that do not keep order in a simple way are unknown.
+ * AND with a mask is how code takes a remainder. */
 static bool binary(OpCode op, Range a, Range b, Range *out) {
   switch (op) {
   case OP_ADD:
@@ -97,13 +100,15 @@ static bool range_var(const IrVar *v, Range *out) {
   return v->lo != IR_NO_RANGE_LO && v->hi != IR_NO_RANGE_HI;
 }
 
-/* Whether every value of the range is one of the type. */
+/* Whether every value of the range is one of the type.
+ * u64 beyond int64 is never known here. */
 static bool fits(Range r, DType t) {
   uint64_t hi = dtype_int_max(t);
   return r.lo >= dtype_int_min(t) && (r.hi < 0 || (uint64_t)r.hi <= hi);
 }
 
-/* A choice has the range of both sides; a cast keeps the value, or it does not fit. */
+/* A choice has the range of both sides; a cast keeps the value, or it does not fit.
+ * Unary operations but casts are unknown. */
 static bool range_op(const IrExpr *e, Range *out, int depth) {
   Range a, b;
   if (e->op == OP_SELECT) {

@@ -15,7 +15,8 @@ Entry *ir_read_scope_find(Reader *r, const char *name) {
   return at ? &r->entries.v[at - 1] : NULL;
 }
 
-/* A second definition in one block is an error; it still takes the name. */
+/* A second definition in one block is an error; it still takes the name.
+ * `at`: where the definition stands, for the message. */
 void ir_read_scope_add(Reader *r, Entry e, Span at) {
   e.hidden = (uintptr_t)map_getn(r->known, &e.name, sizeof e.name);
   e.block = r->block;
@@ -78,7 +79,8 @@ typedef struct Param {
 } Param;
 typedef VEC(Param) Params;
 
-/* Bare: every axis. */
+/* Bare: every axis.
+ * `strided`, `strided(0, 2)` */
 static void read_strided(Reader *r, Param *p) {
   if (!ir_tok_accept_word(r, "strided"))
     return;
@@ -96,7 +98,8 @@ static void read_strided(Reader *r, Param *p) {
   ir_tok_expect(r, ")");
 }
 
-/* Extents stay untyped until all scalars are known, whatever their order. */
+/* Extents stay untyped until all scalars are known, whatever their order.
+ * `A: inout f16[M, 2*N + 1] strided unchecked = 0`, `n: i32` */
 static bool read_param(Reader *r, Param *p) {
   p->span = r->tok.span;
   if (!(p->name = ir_tok_name(r, "a parameter's name")) || !ir_tok_expect(r, ":"))
@@ -121,7 +124,8 @@ static bool read_param(Reader *r, Param *p) {
   return !r->broken;
 }
 
-/* A comma may end the list. */
+/* A comma may end the list.
+ * The opening parenthesis is the current token. */
 static bool read_params(Reader *r, IrRole role, Params *out) {
   if (!ir_tok_expect(r, "("))
     return false;
@@ -143,7 +147,8 @@ static void declare_scalar(Reader *r, const Param *p) {
   VEC_PUSH(r->k->arena, &r->k->params, param);
 }
 
-/* Unknown names in an extent become symbolic extents; scratch can bind none. */
+/* Unknown names in an extent become symbolic extents; scratch can bind none.
+ * `at`: the parameter's place in the signature. */
 static void declare_tensor(Reader *r, Param *p, size_t at) {
   IrExpr *extent[IR_MAX_RANK];
   for (int i = 0; i < p->rank; i++)
@@ -200,7 +205,8 @@ static void read_expr_list(Reader *r, IrExpr **out, int n) {
   ir_tok_expect(r, "]");
 }
 
-/* A box is known when the kernel is made: its bytes are part of the program. */
+/* A box is known when the kernel is made: its bytes are part of the program.
+ * `box [64, 128] swizzle 128` */
 static void read_box(Reader *r, IrTmap *t) {
   if (!ir_tok_expect_word(r, "box") || !ir_tok_expect(r, "["))
     return;
@@ -213,7 +219,8 @@ static void read_box(Reader *r, IrTmap *t) {
     t->swizzle = ir_tok_int(r, 0, 128, "the swizzle's span");
 }
 
-/* The rank follows from the list of dimensions. */
+/* The rank follows from the list of dimensions.
+ * `tmap ta = A dim [K, M] stride [K*2] box [64, 128] swizzle 128` */
 static void read_tmap(Reader *r) {
   Node *dim[IR_MAX_RANK];
   int rank;
@@ -242,7 +249,8 @@ static void read_tmap(Reader *r) {
   ir_read_scope_add(r, (Entry){.kind = EN_TMAP, .name = t->name, .as.tmap = t}, at);
 }
 
-/* Names first, then their extents, so that no extent sees an index. */
+/* Names first, then their extents, so that no extent sees an index.
+ * `grid bx, by = ceildiv(N, 128), ceildiv(M, 128)` */
 static void read_grid(Reader *r) {
   IrKernel *k = r->k;
   const char *name[3];
@@ -274,7 +282,8 @@ static void read_grid(Reader *r) {
   }
 }
 
-/* One to three extents. */
+/* One to three extents.
+ * `cluster 2, 1, 1` */
 static void read_cluster(Reader *r) {
   for (int i = 0; i < 3; i++) {
     r->k->cluster[i] = (int)ir_tok_int(r, 0, 16, "a cluster's extent");
@@ -316,7 +325,8 @@ static void read_site(Reader *r) {
   ir_tok_next(r);
 }
 
-/* The two that the language has. */
+/* The two that the language has.
+ * `@exact`, `@unchecked` */
 static void read_attribute(Reader *r) {
   if (ir_tok_accept_word(r, "exact"))
     r->k->exact = true;
@@ -326,7 +336,8 @@ static void read_attribute(Reader *r) {
     ir_read_unexpected(r, "`exact` or `unchecked`");
 }
 
-/* `pre { … }`: its variables belong to the body's scope, so it opens none. */
+/* `pre { … }`: its variables belong to the body's scope, so it opens none.
+ * `pre { let tiles: i64 = … }` */
 static void read_pre(Reader *r) {
   if (!ir_tok_expect(r, "{"))
     return;
@@ -334,7 +345,8 @@ static void read_pre(Reader *r) {
   ir_tok_expect(r, "}");
 }
 
-/* Attributes and `pre`, which scratch parameters wait for; then the rest of the head. */
+/* Attributes and `pre`, which scratch parameters wait for; then the rest of the head.
+ * `@exact @unchecked pre { … }` */
 static void read_opening(Reader *r, Params *params) {
   while (!r->broken && (ir_tok_is(r, "@") || ir_tok_word(r, "pre"))) {
     if (ir_tok_accept(r, "@"))
@@ -364,7 +376,8 @@ static void read_head(Reader *r) {
 
 /* ---------------------------------------------------------------- kernels */
 
-/* The level decides what a lone integer is, and what the verifier allows. */
+/* The level decides what a lone integer is, and what the verifier allows.
+ * `tile`, `scheduled`, `thread` */
 static bool read_level(Reader *r, IrLevel *level) {
   static const char *const words[] = {"tile", "scheduled", "thread"};
   for (int i = 0; i < 3; i++)
@@ -376,7 +389,8 @@ static bool read_level(Reader *r, IrLevel *level) {
   return false;
 }
 
-/* Three lists, of which only the first must be there. */
+/* Three lists, of which only the first must be there.
+ * `(inputs) -> (outputs) scratch (buffers)` */
 static bool read_signature(Reader *r, Params *params) {
   if (!read_params(r, IRR_IN, params))
     return false;
@@ -417,7 +431,8 @@ static IrKernel *read_kernel(Reader *r) {
   return k;
 }
 
-/* After an error outside kernels. */
+/* After an error outside kernels.
+ * Everything up to the next `kernel` is lost. */
 static void skip_to_kernel(Reader *r) {
   while (r->tok.kind != TK_END && !ir_tok_word(r, "kernel"))
     ir_tok_next(r);
@@ -432,7 +447,8 @@ static void read_file_const(Reader *r) {
     ir_read_scope_add(r, (Entry){.kind = EN_CONST, .name = name, .as.value = n}, at);
 }
 
-/* Stops when the sink is full: more errors would not be kept. */
+/* Stops when the sink is full: more errors would not be kept.
+ * Kernels and constants in any order. */
 static void read_items(Reader *r, IrKernels *out) {
   while (r->tok.kind != TK_END && r->errors <= r->sink->limit) {
     if (ir_tok_word(r, "kernel")) {

@@ -24,7 +24,8 @@ static Node *node_new(Reader *r, NodeKind kind, Span span) {
   return n;
 }
 
-/* Sizes add up; the parser refuses trees that pass READ_MAX_NODES. */
+/* Sizes add up; the parser refuses trees that pass READ_MAX_NODES.
+ * Operands are at most four, as in IrExpr. */
 static Node *node_op(Reader *r, OpCode op, Span span, Node *const *arg, int nargs) {
   Node *n = node_new(r, ND_OP, span);
   n->op = op;
@@ -43,7 +44,8 @@ static int op_arity(OpCode op) {
   return op_info(op)->cls == OPC_PURE ? op_info(op)->arity : -1;
 }
 
-/* Up to the closing parenthesis, which it takes. */
+/* Up to the closing parenthesis, which it takes.
+ * `a, b, c)` */
 static bool parse_args(Reader *r, Node **arg, int *n) {
   *n = 0;
   while (!ir_tok_is(r, ")")) {
@@ -61,7 +63,8 @@ static bool parse_args(Reader *r, Node **arg, int *n) {
   return ir_tok_expect(r, ")");
 }
 
-/* `name(`: a cast, a bitcast, or an operation; the parenthesis is the current token. */
+/* `name(`: a cast, a bitcast, or an operation; the parenthesis is the current token.
+ * `i32(x)`, `bitcast(u32, x)`, `max(a, b)` */
 static Node *parse_call(Reader *r, const Token *name) {
   Node *arg[4];
   int n;
@@ -101,7 +104,8 @@ static Node *parse_number(Reader *r) {
   return n;
 }
 
-/* true, false, inf, nan; everything else is a name. */
+/* true, false, inf, nan; everything else is a name.
+ * Words that are values of their own are reserved in the language too. */
 static Node *parse_word(Reader *r, const Token *name) {
   bool bare = name->n == 3 || name->suffix != DT_NONE; /* inf, nan: perhaps with a suffix */
   bool is_inf = bare && name->n >= 3 && !memcmp(name->text, "inf", 3);
@@ -137,7 +141,8 @@ static Node *parse_stride(Reader *r, Node *n) {
   return n;
 }
 
-/* A number, a word, a call, or a parenthesis. */
+/* A number, a word, a call, or a parenthesis.
+ * What no operator stands before. */
 static Node *parse_primary(Reader *r) {
   Token t = r->tok;
   if (t.kind == TK_INT || t.kind == TK_FLOAT)
@@ -159,7 +164,8 @@ static Node *parse_primary(Reader *r) {
 
 static Node *parse_unary(Reader *r);
 
-/* A minus before a literal belongs to it: -9223372036854775808 is one number. */
+/* A minus before a literal belongs to it: -9223372036854775808 is one number.
+ * `-x`, `~x` */
 static Node *parse_minus(Reader *r, OpCode op) {
   Span at = r->tok.span;
   ir_tok_next(r);
@@ -190,7 +196,9 @@ static Node *parse_unary(Reader *r) {
   return n;
 }
 
-/* Operators that bind at least as tightly as `level`; comparisons (level 1) do not chain. */
+/* Operators that bind at least as tightly as `level`; comparisons (level 1) do not chain.
+ * Precedence climbing: the operand on the right binds more tightly, so that equals group to the
+ * left. */
 static Node *parse_infix(Reader *r, int level) {
   Node *left = parse_unary(r);
   while (left && r->tok.kind == TK_PUNCT) {
@@ -213,7 +221,8 @@ static Node *parse_infix(Reader *r, int level) {
   return left;
 }
 
-/* Each level of nesting passes here, and is counted. */
+/* Each level of nesting passes here, and is counted.
+ * READ_MAX_DEPTH keeps the stack small whatever the text. */
 static Node *parse_level(Reader *r, int level) {
   if (++r->depth > READ_MAX_DEPTH) {
     ir_read_unexpected(r, "an expression that is nested less deeply");
@@ -237,7 +246,8 @@ typedef struct Typing {
   int budget;   /* nodes that constants may still unfold to */
 } Typing;
 
-/* Made on first request: the tensor need not be contiguous any more. */
+/* Made on first request: the tensor need not be contiguous any more.
+ * Only tensors have strides; tiles have layouts. */
 static IrVar *find_stride(Typing *t, const Node *n, const Entry *e) {
   if (e && e->kind == EN_BUFFER && e->as.buf->space == IRS_GLOBAL && n->axis < e->as.buf->rank)
     return ir_stride(t->r->k, e->as.buf, n->axis);
@@ -245,7 +255,8 @@ static IrVar *find_stride(Typing *t, const Node *n, const Entry *e) {
   return NULL;
 }
 
-/* `sms`, a symbolic extent in a shape, or an error that says what the name is instead. */
+/* `sms`, a symbolic extent in a shape, or an error that says what the name is instead.
+ * Tensors and tiles are no values: their elements come through `load`. */
 static IrVar *unknown_name(Typing *t, const Node *n, const Entry *e) {
   if (!e && !strcmp(n->name, "sms"))
     return ir_sms(t->r->k);
@@ -261,7 +272,8 @@ static IrVar *unknown_name(Typing *t, const Node *n, const Entry *e) {
 
 static Node *type_node(Typing *t, const Node *from);
 
-/* A name: a variable, or the copy of what a `const` stands for. */
+/* A name: a variable, or the copy of what a `const` stands for.
+ * A constant's tree is copied: types are found for each use. */
 static Node *type_name(Typing *t, Node *n) {
   Entry *e = ir_read_scope_find(t->r, n->name);
   if (e && e->kind == EN_CONST && n->axis < 0) {
@@ -280,7 +292,8 @@ static Node *type_name(Typing *t, Node *n) {
   return n;
 }
 
-/* The type that follows from the operands from `first` on, which must agree with each other. */
+/* The type that follows from the operands from `first` on, which must agree with each other.
+ * The first operand that knows its type speaks for all. */
 static void type_from(Node *n, int first) {
   for (int i = first; i < n->nargs; i++) {
     n->floats |= n->arg[i]->floats;
@@ -318,7 +331,8 @@ static void type_op(Node *n) {
   }
 }
 
-/* A copy of the tree with names found and natural types set. */
+/* A copy of the tree with names found and natural types set.
+ * Recursion is bounded by the parser's depth and the budget of constants. */
 static Node *type_node(Typing *t, const Node *from) {
   Node *n = arena_copy(t->r->arena, from, sizeof *from);
   n->natural = n->type;
@@ -348,7 +362,8 @@ static bool int_fits(const Node *n, DType t) {
   return n->u <= dtype_int_max(t);
 }
 
-/* A literal without a point serves floats too. */
+/* A literal without a point serves floats too.
+ * A literal too large for its type is an error, not a wrap. */
 static IrExpr *build_int(Reader *r, const Node *n, DType t) {
   if (dtype_is_float(t)) {
     double f = (double)n->u;
@@ -390,7 +405,8 @@ static DType args_type(const Node *n, DType want) {
   return floats ? DT_F32 : DT_I64;
 }
 
-/* What operand i is wanted as; it must mirror arg_want of print.c. */
+/* What operand i is wanted as; it must mirror arg_want of print.c.
+ * first: operand 0, already built, whose type a shift's count takes. */
 static DType arg_type(const Node *n, int i, DType want, const IrExpr *first) {
   switch (op_info(n->op)->rule) {
   case RULE_SAME:
@@ -454,7 +470,8 @@ bool ir_types_ok(OpCode op, DType type, IrExpr *const *arg, int nargs) {
   }
 }
 
-/* A constant of the likely type stands in, so that one mistake is one message. */
+/* A constant of the likely type stands in, so that one mistake is one message.
+ * The message names the operation as it is written, and the types that stand there. */
 static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
   Str types = str_new(r->arena);
   for (int i = 0; i < n->nargs; i++)
@@ -468,7 +485,8 @@ static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
                              : ir_int_of(r->k, t, 0);
 }
 
-/* Never hands ir_expr operands that the row does not take. */
+/* Never hands ir_expr operands that the row does not take.
+ * Operands left to right, so messages come in the order of the text. */
 static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   IrExpr *arg[4];
   for (int i = 0; i < n->nargs; i++)
@@ -478,7 +496,8 @@ static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   return ir_expr(r->k, n->op, n->type, arg, n->nargs);
 }
 
-/* `want` decides only where the tree does not. */
+/* `want` decides only where the tree does not.
+ * Recursion as deep as the tree. */
 static IrExpr *build(Reader *r, const Node *n, DType want) {
   DType t = n->natural != DT_NONE ? n->natural : want != DT_NONE ? want : default_type(n);
   switch (n->kind) {

@@ -8,7 +8,8 @@
 
 #include "read.h"
 
-/* Counted apart from the sink, which others may have filled before. */
+/* Counted apart from the sink, which others may have filled before.
+ * `at` need not be the current token. */
 void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
   Str text = str_new(r->sink->arena);
   va_list ap;
@@ -21,7 +22,8 @@ void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- characters */
 
-/* NUL past the end; a NUL inside the text is no token either. */
+/* NUL past the end; a NUL inside the text is no token either.
+ * So that no look ahead needs a test of its own. */
 static char peek(const Reader *r, size_t ahead) {
   return r->at + ahead < r->file->n ? r->file->text[r->at + ahead] : '\0';
 }
@@ -37,7 +39,8 @@ static bool is_word(char c) {
   return is_alpha(c) || is_digit(c);
 }
 
-/* Lines are counted here and nowhere else. */
+/* Lines are counted here and nowhere else.
+ * Semicolons are white space: statements end where their grammar does. */
 static void skip_space(Reader *r) {
   while (r->at < r->file->n) {
     char c = r->file->text[r->at];
@@ -61,7 +64,8 @@ static Span span_from(const Reader *r, size_t begin) {
 
 /* ---------------------------------------------------------------- numbers */
 
-/* `:u32` right after a number, if a dtype's name follows. */
+/* `:u32` right after a number, if a dtype's name follows.
+ * `x:+4` has no dtype after the colon and is left alone. */
 static DType read_suffix(Reader *r) {
   if (peek(r, 0) != ':' || !is_alpha(peek(r, 1)))
     return DT_NONE;
@@ -84,7 +88,8 @@ static unsigned digit_value(char c) {
   return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
 }
 
-/* Digits of a base, `_` between them allowed; false if the value passes 2^64 - 1. */
+/* Digits of a base, `_` between them allowed; false if the value passes 2^64 - 1.
+ * Reading goes on past an overflow, so that one number is one message. */
 static bool read_digits(Reader *r, unsigned base, uint64_t *value) {
   bool fits = true;
   *value = 0;
@@ -97,7 +102,8 @@ static bool read_digits(Reader *r, unsigned base, uint64_t *value) {
   return fits;
 }
 
-/* A point or an exponent, with digits after it: `1.` and `1e` are no floats. */
+/* A point or an exponent, with digits after it: `1.` and `1e` are no floats.
+ * Looks ahead only; nothing is taken. */
 static bool float_follows(const Reader *r) {
   size_t n = 0;
   while (is_digit(peek(r, n)))
@@ -110,7 +116,8 @@ static bool float_follows(const Reader *r) {
   return is_digit(peek(r, n));
 }
 
-/* 0x… or decimal; the value must fit in 64 bits, its type is checked where it is used. */
+/* 0x… or decimal; the value must fit in 64 bits, its type is checked where it is used.
+ * A suffix belongs to the token, so `3:u32` is one. */
 static void lex_number(Reader *r, Token *t) {
   size_t begin = r->at;
   if (float_follows(r)) {
@@ -130,7 +137,8 @@ static void lex_number(Reader *r, Token *t) {
 
 /* ---------------------------------------------------------------- strings */
 
-/* False: the backslash stands for itself. */
+/* False: the backslash stands for itself.
+ * NUL bytes become `?`: texts are C strings. */
 static bool read_escape(Reader *r, Str *out) {
   char c = peek(r, 1);
   const char *from = "ntr0\"\\", *to = "\n\t\r\0\"\\", *found = c ? strchr(from, c) : NULL;
@@ -147,7 +155,8 @@ static bool read_escape(Reader *r, Str *out) {
   return true;
 }
 
-/* On one line, as in the language. */
+/* On one line, as in the language.
+ * The text is kept with its escapes resolved. */
 static void lex_string(Reader *r, Token *t) {
   Str out = str_new(r->arena);
   size_t begin = r->at++;
@@ -170,7 +179,8 @@ static void lex_string(Reader *r, Token *t) {
 
 /* ---------------------------------------------------------------- tokens */
 
-/* Two characters before one, so that `//` is no division twice. */
+/* Two characters before one, so that `//` is no division twice.
+ * A byte of a longer character takes the rest with it. */
 static void lex_punct(Reader *r, Token *t) {
   static const char *const two[] = {"==", "!=", "<=", ">=", "<<", ">>", "//", "->", "+="};
   size_t begin = r->at;
@@ -190,7 +200,8 @@ static void lex_punct(Reader *r, Token *t) {
   ir_read_error(r, E0602, span_from(r, begin), "no token begins with this character");
 }
 
-/* inf and nan may carry a suffix like numbers. */
+/* inf and nan may carry a suffix like numbers.
+ * `inf:f64` is one token. */
 static void lex_name(Reader *r, Token *t) {
   size_t begin = r->at;
   while (is_word(peek(r, 0)))
@@ -254,7 +265,8 @@ bool ir_tok_accept_word(Reader *r, const char *word) {
   return yes;
 }
 
-/* Once a statement: what follows a syntax error in it says nothing. */
+/* Once a statement: what follows a syntax error in it says nothing.
+ * Long tokens are cut in the message. */
 void ir_read_unexpected(Reader *r, const char *wanted) {
   if (r->broken)
     return;
@@ -303,7 +315,8 @@ DType ir_tok_dtype(Reader *r) {
   return t;
 }
 
-/* For numbers that are part of the statement, not values: stages, warps, offsets. */
+/* For numbers that are part of the statement, not values: stages, warps, offsets.
+ * A sign is part of the number; out of range is an error and gives lo. */
 int64_t ir_tok_int(Reader *r, int64_t lo, int64_t hi, const char *what) {
   bool minus = ir_tok_accept(r, "-");
   if (r->tok.kind != TK_INT) {

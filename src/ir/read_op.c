@@ -8,7 +8,8 @@
 
 /* ---------------------------------------------------------------- schedules */
 
-/* Its indices are in scope in its body only. */
+/* Its indices are in scope in its body only.
+ * `tile_loop bx, by in [n, m] group 16 dynamic { … }` */
 static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
   IrTileLoop t = {0};
   t.naxes = ir_read_axes(r, t.index, t.count, 3);
@@ -35,7 +36,8 @@ static bool read_warps(Reader *r, int *first, int *count) {
   return !r->broken;
 }
 
-/* The name is for people and the evaluator's reports. */
+/* The name is for people and the evaluator's reports.
+ * `role producer warps 0:+4 registers 40 { … }` */
 static bool read_role(Reader *r, IrRoleBody *b) {
   if (!ir_tok_expect_word(r, "role") || !(b->name = ir_tok_name(r, "the role's name")) ||
       !ir_tok_expect_word(r, "warps") || !read_warps(r, &b->first_warp, &b->warps))
@@ -47,7 +49,8 @@ static bool read_role(Reader *r, IrRoleBody *b) {
   return !r->broken;
 }
 
-/* Nothing but roles inside. */
+/* Nothing but roles inside.
+ * `roles { role … role … }` */
 static void read_roles(Reader *r, IrBlock *out, Span at) {
   VEC(IrRoleBody) roles = {0};
   if (!ir_tok_expect(r, "{"))
@@ -65,7 +68,8 @@ static void read_roles(Reader *r, IrBlock *out, Span at) {
   s->as.roles.nroles = (int)roles.n;
 }
 
-/* A ring of shared tiles; its counts default to one. */
+/* A ring of shared tiles; its counts default to one.
+ * `channel ch tiles As, Bs stages 3 producers 1 consumers 2` */
 static void read_channel(Reader *r, IrBlock *out, Span at) {
   VEC(IrBuffer *) tiles = {0};
   Span name_at = r->tok.span;
@@ -89,7 +93,8 @@ static void read_channel(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_add(r, (Entry){.kind = EN_CHANNEL, .name = name, .as.channel = c}, name_at);
 }
 
-/* The channel must be declared before, in the text. */
+/* The channel must be declared before, in the text.
+ * `wait ch`, `release ch behind 1` */
 static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
   Span name_at = r->tok.span;
   const char *name = ir_tok_name(r, "a channel's name");
@@ -107,7 +112,8 @@ static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
     s->as.channel_op.behind = (int)ir_tok_int(r, 0, 1 << 16, "a number of waits");
 }
 
-/* Without warps: the whole block. */
+/* Without warps: the whole block.
+ * `sync warps 4:+4 proxy_async` */
 static void read_sync(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_SYNC, at);
   if (ir_tok_accept_word(r, "warps"))
@@ -121,7 +127,8 @@ static void read_relayout(Reader *r, IrBlock *out, Span at) {
     ir_add(r->k, out, IRK_RELAYOUT, at)->as.relayout = x;
 }
 
-/* The four operations share a form. */
+/* The four operations share a form.
+ * Named like the states of a stage in its ring. */
 static bool channel_kind(const char *word, IrKind *kind) {
   static const char *const words[] = {"acquire", "commit", "wait", "release"};
   static const IrKind kinds[] = {IRK_ACQUIRE, IRK_COMMIT, IRK_WAIT, IRK_RELEASE};
@@ -133,7 +140,8 @@ static bool channel_kind(const char *word, IrKind *kind) {
   return false;
 }
 
-/* False where the word is none of the scheduled level's. */
+/* False where the word is none of the scheduled level's.
+ * dot_wait and store_wait have a number alone. */
 bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
   IrKind kind;
   if (channel_kind(word, &kind))
@@ -180,7 +188,8 @@ static bool read_global(Reader *r, IrOperand *o) {
   return !r->broken && ir_tok_expect(r, "]");
 }
 
-/* Tensor maps are declared in the head. */
+/* Tensor maps are declared in the head.
+ * A hostile name marks the statement broken, like a missing buffer. */
 static bool read_tmap_name(Reader *r, IrOperand *o) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a tensor map's name");
@@ -196,7 +205,8 @@ static bool read_tmap_name(Reader *r, IrOperand *o) {
   return true;
 }
 
-/* The letter of the signature says which kind must stand here. */
+/* The letter of the signature says which kind must stand here.
+ * e, i and s are expressions; what else they must be the verifier says. */
 static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
   switch (letter) {
   case 'd':
@@ -222,7 +232,8 @@ static bool read_operand(Reader *r, IrOperand *o, char letter, DType want) {
   }
 }
 
-/* Destinations come into scope after the operands: `shfl_xor x: f32, x, 1` reads the old x. */
+/* Destinations come into scope after the operands: `shfl_xor x: f32, x, 1` reads the old x.
+ * A letter with a star takes operands as long as commas follow. */
 bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at) {
   OpCode op = op_find(word);
   if (op == OP_NONE || op_info(op)->cls != OPC_THREAD)

@@ -8,7 +8,8 @@
 
 /* ---------------------------------------------------------------- operands */
 
-/* The caller puts it in scope once the rest of the statement is read. */
+/* The caller puts it in scope once the rest of the statement is read.
+ * `x: f32` */
 IrVar *ir_read_def(Reader *r, IrVarKind kind) {
   const char *name = ir_tok_name(r, "a variable's name");
   if (!name || !ir_tok_expect(r, ":"))
@@ -23,7 +24,8 @@ void ir_read_scope_def(Reader *r, IrVar *v) {
     ir_read_scope_add(r, (Entry){.kind = EN_VAR, .name = v->name, .as.var = v}, r->last.span);
 }
 
-/* As many indices as the buffer has axes. */
+/* As many indices as the buffer has axes.
+ * `A[i, j]` */
 bool ir_read_access(Reader *r, IrAccess *a) {
   a->check = r->k->level != IR_THREAD;
   a->buf = ir_read_scope_buffer(r);
@@ -61,7 +63,8 @@ static bool read_axis_extent(Reader *r, IrAxis *x) {
   return !r->broken;
 }
 
-/* An axis without `:+` is a single index, and dropped. */
+/* An axis without `:+` is a single index, and dropped.
+ * `o`, `o:+e`, `o:+e:s`, `o:+_`, `o:+e stop x` */
 static bool read_axis(Reader *r, IrAxis *x) {
   *x = (IrAxis){.extent = 1, .step = 1};
   x->origin = ir_read_expr(r, ir_read_index_type(r));
@@ -70,7 +73,8 @@ static bool read_axis(Reader *r, IrAxis *x) {
   return !ir_tok_accept(r, ":") || read_axis_extent(r, x);
 }
 
-/* Without brackets: the whole buffer. */
+/* Without brackets: the whole buffer.
+ * `[…]` and `.T` after the buffer's name, both optional */
 bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
   if (!buf)
     return false;
@@ -96,7 +100,8 @@ bool ir_read_region(Reader *r, IrRegion *out) {
   return ir_read_region_of(r, ir_read_scope_buffer(r), out);
 }
 
-/* Untyped: the caller knows which names they may use. */
+/* Untyped: the caller knows which names they may use.
+ * `[M, 64]` */
 bool ir_read_extents(Reader *r, Node **node, int *rank) {
   *rank = 0;
   if (!ir_tok_expect(r, "["))
@@ -127,7 +132,8 @@ static void read_uniform(Reader *r, IrVar *v) {
     }
 }
 
-/* The variable comes into scope after its value, so `let x = x + 1` reads the outer one. */
+/* The variable comes into scope after its value, so `let x = x + 1` reads the outer one.
+ * `let x: i32 = e`, `var x: i32 warp = e` */
 static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
   IrVar *v = ir_read_def(r, mut ? IRV_MUT : IRV_LET);
   if (!v)
@@ -142,7 +148,8 @@ static void read_let(Reader *r, IrBlock *out, bool mut, Span at) {
   ir_read_scope_def(r, v);
 }
 
-/* Only a `var` can be set; its type is its definition's. */
+/* Only a `var` can be set; its type is its definition's.
+ * `set x = e` */
 static void read_set(Reader *r, IrBlock *out, Span at) {
   const char *name = ir_tok_name(r, "a variable's name");
   if (!name || !ir_tok_expect(r, "="))
@@ -162,7 +169,8 @@ static void read_set(Reader *r, IrBlock *out, Span at) {
 
 /* ---------------------------------------------------------------- control */
 
-/* None of the words: serial. */
+/* None of the words: serial.
+ * `unroll`, `unroll(4)`, `vectorized`, `pipelined(3)`, `persistent` */
 static IrLoop read_loop_kind(Reader *r, int *stages) {
   static const char *const words[] = {NULL, "unroll", "vectorized", "pipelined", "persistent"};
   for (int i = 1; i < 5; i++) {
@@ -177,7 +185,8 @@ static IrLoop read_loop_kind(Reader *r, int *stages) {
   return IRF_SERIAL;
 }
 
-/* Bounds are read outside the loop's scope: they do not see its index. */
+/* Bounds are read outside the loop's scope: they do not see its index.
+ * `for i: i32 = lo, hi, step KIND { … }` */
 static void read_for(Reader *r, IrBlock *out, Span at) {
   IrVar *v = ir_read_def(r, IRV_INDEX);
   if (!v || !ir_tok_expect(r, "="))
@@ -203,7 +212,8 @@ static void read_for(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_close(r, mark);
 }
 
-/* The condition and the body see what the condition's block defines. */
+/* The condition and the body see what the condition's block defines.
+ * `while { … } cond c { … }` */
 static void read_while(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_WHILE, at);
   IrWhile *w = &s->as.while_;
@@ -221,7 +231,8 @@ static void read_while(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_close(r, mark);
 }
 
-/* `else` belongs to the nearest `if`, as braces make plain. */
+/* `else` belongs to the nearest `if`, as braces make plain.
+ * `if c { … } else { … }` */
 static void read_if(Reader *r, IrBlock *out, Span at) {
   IrExpr *cond = ir_read_expr_of(r, DT_BOOL);
   if (r->broken)
@@ -233,7 +244,8 @@ static void read_if(Reader *r, IrBlock *out, Span at) {
     ir_read_block(r, &s->as.if_.other);
 }
 
-/* False where the word is another file's. */
+/* False where the word is another file's.
+ * The words of control; none of them is a name in the language either. */
 static bool read_control(Reader *r, IrBlock *out, const char *word, Span at) {
   static const char *const bare[] = {"break", "continue", "return"};
   static const IrKind kinds[] = {IRK_BREAK, IRK_CONTINUE, IRK_RETURN};
@@ -276,7 +288,8 @@ static bool starts_statement(const Reader *r) {
   return op != OP_NONE && op_info(op)->cls == OPC_THREAD;
 }
 
-/* To the next statement on a later line, or the brace that closes this block. */
+/* To the next statement on a later line, or the brace that closes this block.
+ * Braces are matched on the way, so that an error inside a block does not end the kernel. */
 static void skip_statement(Reader *r) {
   uint32_t line = r->tok.line;
   int depth = 0;
@@ -291,7 +304,8 @@ static void skip_statement(Reader *r) {
   r->broken = false;
 }
 
-/* Kept as a tree and typed where it is used: it is text, for people. */
+/* Kept as a tree and typed where it is used: it is text, for people.
+ * `const NAME = expression` */
 static void read_const(Reader *r) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a constant's name");
@@ -321,7 +335,8 @@ static void read_stmt(Reader *r, IrBlock *out) {
     out->v[n]->span = span_join(at, ir_nested(out->v[n], 0) ? at : r->last.span);
 }
 
-/* Depth is counted here because every nested block passes, those of `while` too. */
+/* Depth is counted here because every nested block passes, those of `while` too.
+ * Each round takes a token at least, so a text of any kind ends. */
 void ir_read_stmts(Reader *r, IrBlock *out) {
   if (++r->depth > READ_MAX_DEPTH)
     ir_read_unexpected(r, "blocks that are nested less deeply");
@@ -346,7 +361,8 @@ void ir_read_block(Reader *r, IrBlock *out) {
 
 /* ---------------------------------------------------------------- element accesses */
 
-/* The variable is known even where the access is broken. */
+/* The variable is known even where the access is broken.
+ * `load x: f32 = A[i, j] unchecked` */
 static void read_load(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
   IrVar *v = ir_read_def(r, IRV_LET);
@@ -361,7 +377,8 @@ static void read_load(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, v);
 }
 
-/* The element's dtype is what a lone constant becomes. */
+/* The element's dtype is what a lone constant becomes.
+ * `store A[i, j] = e unchecked` */
 static void read_store(Reader *r, IrBlock *out, Span at) {
   IrAccess a = {0};
   if (!ir_read_access(r, &a) || !ir_tok_expect(r, "="))
@@ -373,7 +390,8 @@ static void read_store(Reader *r, IrBlock *out, Span at) {
   s->as.access.value = value;
 }
 
-/* expected before value, as in the language. */
+/* expected before value, as in the language.
+ * `, expected, value)` or `, value)` */
 static bool read_atomic_values(Reader *r, IrAtomic *a) {
   DType t = a->at.buf->dtype;
   if (!ir_tok_expect(r, ","))
@@ -428,7 +446,8 @@ static void read_atomic(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, a.old);
 }
 
-/* A buffer's name begins a region; anything else is a value. */
+/* A buffer's name begins a region; anything else is a value.
+ * `"text"`, a region, or an expression */
 static bool read_part(Reader *r, IrReportPart *part) {
   if (r->tok.kind == TK_STRING) {
     part->text = r->tok.string;
@@ -448,7 +467,8 @@ static bool read_part(Reader *r, IrReportPart *part) {
   return !r->broken;
 }
 
-/* `print` alone prints an empty line. */
+/* `print` alone prints an empty line.
+ * `print part, …` and `assert c, part, …` */
 static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
   IrReport rep = {.kind = kind};
   VEC(IrReportPart) parts = {0};

@@ -7,7 +7,8 @@
 
 /* ---------------------------------------------------------------- layouts and declarations */
 
-/* Its parameters hide other names inside the map only. */
+/* Its parameters hide other names inside the map only.
+ * `(i, j) -> i*64 + j` */
 static bool read_layout_map(Reader *r, IrLayout *l) {
   l->kind = IRL_MAP;
   size_t mark = ir_read_scope_open(r);
@@ -26,7 +27,8 @@ static bool read_layout_map(Reader *r, IrLayout *l) {
   return !r->broken;
 }
 
-/* rows, swizzle(bytes), padded(elements), or a map. */
+/* rows, swizzle(bytes), padded(elements), or a map.
+ * The word `layout` has been taken. */
 static bool read_layout(Reader *r, IrLayout *l) {
   if (ir_tok_accept(r, "("))
     return read_layout_map(r, l);
@@ -43,7 +45,8 @@ static bool read_layout(Reader *r, IrLayout *l) {
   return ir_tok_expect(r, ")");
 }
 
-/* In the order in which they are printed. */
+/* In the order in which they are printed.
+ * `at 4096`, `layout …`, `stages 3`, `unchecked` */
 static bool read_tile_options(Reader *r, IrBuffer *b) {
   if (ir_tok_accept_word(r, "at"))
     b->offset = ir_tok_int(r, 0, INT32_MAX, "the tile's byte offset");
@@ -58,7 +61,8 @@ static bool read_tile_options(Reader *r, IrBuffer *b) {
   return !r->broken;
 }
 
-/* The name is known even after an error, which spares its uses an error each. */
+/* The name is known even after an error, which spares its uses an error each.
+ * `shared As: f16[128, 64] OPTIONS` */
 static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
   Node *node[IR_MAX_RANK];
   IrExpr *extent[IR_MAX_RANK];
@@ -81,7 +85,8 @@ static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
 
 /* ---------------------------------------------------------------- copy */
 
-/* Each at most once, in the order of printing. */
+/* Each at most once, in the order of printing.
+ * `pad e`, `engine tma`, `signal full[s]` */
 static bool read_copy_options(Reader *r, IrCopy *c) {
   static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   if (ir_tok_accept_word(r, "pad"))
@@ -104,7 +109,8 @@ static bool read_copy_options(Reader *r, IrCopy *c) {
   return !r->broken;
 }
 
-/* Target first: `copy dst = src`. */
+/* Target first: `copy dst = src`.
+ * `copy dst = src OPTIONS` */
 static void read_copy(Reader *r, IrBlock *out, Span at) {
   IrCopy c = {0};
   if (ir_read_region(r, &c.dst) && ir_tok_expect(r, "=") && ir_read_region(r, &c.src) &&
@@ -144,7 +150,8 @@ int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max) {
   return ir_tok_expect(r, "]") ? n : -1;
 }
 
-/* Indices are in scope in the body only; extents do not see them. */
+/* Indices are in scope in the body only; extents do not see them.
+ * `map i, j in [128, 64] { … }` */
 static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
   IrMap m = {.parallel = parallel};
   m.naxes = ir_read_axes(r, m.index, m.extent, 4);
@@ -161,7 +168,8 @@ static void read_map(Reader *r, IrBlock *out, bool parallel, Span at) {
 
 /* ---------------------------------------------------------------- reductions, scans, products */
 
-/* `name(region)`, the name being a row of the table. */
+/* `name(region)`, the name being a row of the table.
+ * The destination and `=` have been taken. */
 static bool read_reduction(Reader *r, OpCode *op, IrRegion *src) {
   Span at = r->tok.span;
   const char *name = ir_tok_name(r, "a reduction");
@@ -181,7 +189,8 @@ static bool defines_scalar(const Reader *r) {
   return r->tok.kind == TK_NAME && r->at < r->file->n && r->file->text[r->at] == ':';
 }
 
-/* A definition or a region on the left tells whole from axis. */
+/* A definition or a region on the left tells whole from axis.
+ * `reduce m = rmax(s) axis 1`, `reduce x: f32 = sum(s)` */
 static void read_reduce(Reader *r, IrBlock *out, Span at) {
   IrReduce d = {.axis = -1};
   if (defines_scalar(r) ? !(d.scalar = ir_read_def(r, IRV_LET)) : !ir_read_region(r, &d.dst))
@@ -194,7 +203,8 @@ static void read_reduce(Reader *r, IrBlock *out, Span at) {
   ir_read_scope_def(r, d.scalar);
 }
 
-/* Always along an axis. */
+/* Always along an axis.
+ * `scan d = sum(s) axis 1 reverse exclusive` */
 static void read_scan(Reader *r, IrBlock *out, Span at) {
   IrScan s = {.op = OP_NONE};
   if (!ir_read_region(r, &s.dst) || !ir_tok_expect(r, "=") || !read_reduction(r, &s.op, &s.src) ||
@@ -206,7 +216,8 @@ static void read_scan(Reader *r, IrBlock *out, Span at) {
   ir_add(r->k, out, IRK_SCAN, at)->as.scan = s;
 }
 
-/* The schedule's words; none of them changes what a product is, but `tf32`. */
+/* The schedule's words; none of them changes what a product is, but `tf32`.
+ * `policy rows`, `promote 128`, `tf32`, `async` */
 static void read_dot_options(Reader *r, IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
   if (ir_tok_accept_word(r, "policy")) {
@@ -223,7 +234,8 @@ static void read_dot_options(Reader *r, IrDot *d) {
   d->async = !r->broken && ir_tok_accept_word(r, "async");
 }
 
-/* c (+)= a @ b. */
+/* c (+)= a @ b.
+ * The regions may be transposed by `.T`; the options come last. */
 static void read_dot(Reader *r, IrBlock *out, Span at) {
   IrDot d = {.promote = -1};
   if (!ir_read_region(r, &d.c))

@@ -47,7 +47,8 @@ static void raise_buffer(Uniform *u, const IrBuffer *b, IrUniform to) {
   }
 }
 
-/* The control of everything nested deeper than `depth`. */
+/* The control of everything nested deeper than `depth`.
+ * The stack of control is as deep as the nesting. */
 static IrUniform control_above(const Uniform *u, size_t depth) {
   IrUniform c = IR_BLOCK_UNIFORM;
   for (size_t i = depth; i < u->control.n; i++)
@@ -70,7 +71,8 @@ static IrUniform index_uniform(const IrAccess *a) {
   return c;
 }
 
-/* Registers and local arrays remember what was stored; inputs never change. */
+/* Registers and local arrays remember what was stored; inputs never change.
+ * `local` arrays at thread level are each thread's own. */
 static IrUniform loaded(const Uniform *u, const IrBuffer *b, IrUniform address) {
   if (b->space == IRS_REG || b->space == IRS_LOCAL)
     return join(u->buffer[b->id], address);
@@ -85,7 +87,8 @@ static void visit_store(Uniform *u, const IrBuffer *b, IrUniform value) {
     raise_buffer(u, b, join(value, control_above(u, u->buf_depth[b->id])));
 }
 
-/* What a shuffle or vote leaves: what was the same in the warp stays so. */
+/* What a shuffle or vote leaves: what was the same in the warp stays so.
+ * A shuffle by a uniform lane makes a value uniform: that is how programs broadcast. */
 static IrUniform shuffled(const IrOp *op) {
   IrUniform value = op->operand[1].expr->uniform;
   if (value <= IR_GROUP_UNIFORM)
@@ -97,7 +100,8 @@ static IrUniform shuffled(const IrOp *op) {
   return value;
 }
 
-/* What an operation writes to registers: loads as their address, all else by lane. */
+/* What an operation writes to registers: loads as their address, all else by lane.
+ * Matrix loads and products leave other values in each lane. */
 static IrUniform written(const Uniform *u, const IrOp *op) {
   if (op->op == OP_LD_SHARED)
     return op->operand[1].expr->uniform;
@@ -134,7 +138,8 @@ static void note_depth(Uniform *u, IrStmt *s) {
     u->buf_depth[s->as.alloc->id] = (uint32_t)u->control.n;
 }
 
-/* break, continue, return under control that diverges make their loop diverge. */
+/* break, continue, return under control that diverges make their loop diverge.
+ * `continue` too: the rest of the iteration runs for some threads only. */
 static void visit_jump(Uniform *u, const IrStmt *s) {
   IrUniform all = control_above(u, 0);
   if (s->kind == IRK_RETURN && all > u->returns && u->control.n) {
@@ -152,7 +157,8 @@ static void visit_jump(Uniform *u, const IrStmt *s) {
   }
 }
 
-/* Statements without nested blocks. */
+/* Statements without nested blocks.
+ * A LET gives what its value is; a SET may happen for some threads only. */
 static void visit_simple(Uniform *u, IrStmt *s) {
   switch (s->kind) {
   case IRK_LET:
@@ -191,7 +197,8 @@ static void visit_simple(Uniform *u, IrStmt *s) {
 
 static void visit_block(Uniform *u, IrBlock *b);
 
-/* A role of whole warpgroups keeps each of them together. */
+/* A role of whole warpgroups keeps each of them together.
+ * What is set in a role outside its scope differs between roles. */
 static void visit_roles(Uniform *u, IrStmt *s) {
   for (int i = 0; i < s->as.roles.nroles; i++) {
     IrRoleBody *r = &s->as.roles.role[i];
@@ -202,7 +209,8 @@ static void visit_roles(Uniform *u, IrStmt *s) {
   }
 }
 
-/* The control of a statement holds for all of its blocks. */
+/* The control of a statement holds for all of its blocks.
+ * A loop's own exits count for its whole body. */
 static void visit_nested(Uniform *u, IrStmt *s, IrUniform control) {
   bool loop = s->kind == IRK_FOR || s->kind == IRK_WHILE;
   if (loop) {
@@ -293,7 +301,8 @@ static bool find_maps(IrStmt *s, void *ctx) {
   return false;
 }
 
-/* Rounds until nothing rises, then one more that reports. */
+/* Rounds until nothing rises, then one more that reports.
+ * The lattice has four steps, so each variable rises three times at most. */
 static void round_thread(Uniform *u) {
   do {
     u->changed = false;

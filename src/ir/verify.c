@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* At the statement, or at the kernel where the statement came from no text; the kernel's name tells
- * a pass' output from the author's text. */
+ * a pass' output from the author's text.
+ * Errors are counted here and not in the sink, which may hold those of others. */
 void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
   Str text = str_new(v->sink->arena);
   va_list ap;
@@ -25,7 +26,8 @@ void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
 
 /* ---------------------------------------------------------------- names */
 
-/* A variable is defined once in the whole kernel, so that tables by id need no scopes. */
+/* A variable is defined once in the whole kernel, so that tables by id need no scopes.
+ * A variable of another kernel would have an id that means something else here. */
 void ir_verify_define(Verify *v, const IrVar *var) {
   if (var->id >= v->k->vars.n || v->k->vars.v[var->id] != var) {
     ir_verify_error(v, E0652, "`%s` belongs to another kernel", var->name);
@@ -37,7 +39,8 @@ void ir_verify_define(Verify *v, const IrVar *var) {
   VEC_PUSH(v->arena, &v->var_scope, var->id);
 }
 
-/* A buffer is declared once, by a parameter or an ALLOC. */
+/* A buffer is declared once, by a parameter or an ALLOC.
+ * Its extents have been checked before. */
 void ir_verify_declare(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
     ir_verify_error(v, E0652, "a tile belongs to another kernel");
@@ -49,7 +52,8 @@ void ir_verify_declare(Verify *v, const IrBuffer *b) {
   VEC_PUSH(v->arena, &v->buffer_scope, b->id);
 }
 
-/* Called before anything else of the buffer is read. */
+/* Called before anything else of the buffer is read.
+ * Foreign pointers are recognised by the table, not read. */
 bool ir_verify_buffer(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
     ir_verify_error(v, E0652, "the statement has no tensor or tile of this kernel");
@@ -73,7 +77,8 @@ static Scope scope_begin(const Verify *v) {
   return (Scope){v->var_scope.n, v->buffer_scope.n};
 }
 
-/* What the block defined is gone for good: ids are never defined again. */
+/* What the block defined is gone for good: ids are never defined again.
+ * The vectors shrink to what the enclosing block had. */
 static void scope_end(Verify *v, Scope s) {
   while (v->var_scope.n > s.vars)
     v->var[v->var_scope.v[--v->var_scope.n]] = DEF_GONE;
@@ -85,14 +90,16 @@ static void scope_end(Verify *v, Scope s) {
 
 static void check_block(Verify *v, IrBlock *b);
 
-/* For blocks that define nothing in their heads. */
+/* For blocks that define nothing in their heads.
+ * Branches of `if`, bodies of roles. */
 static void check_scoped(Verify *v, IrBlock *b) {
   Scope s = scope_begin(v);
   check_block(v, b);
   scope_end(v, s);
 }
 
-/* A parallel iteration may set its own variables only. */
+/* A parallel iteration may set its own variables only.
+ * A LET of a `var` declares it; only SET changes it. */
 static void check_let(Verify *v, const IrStmt *s) {
   const IrVar *var = s->as.let.var;
   bool set = s->kind == IRK_SET;
@@ -116,7 +123,8 @@ static void check_let(Verify *v, const IrStmt *s) {
   }
 }
 
-/* Indices of wholly unrolled loops are remembered: they may index registers. */
+/* Indices of wholly unrolled loops are remembered: they may index registers.
+ * The index cannot be set: it is no `var`. */
 static void check_for(Verify *v, IrFor *f) {
   if (!f->index || f->index->kind != IRV_INDEX || !dtype_is_int(f->index->type)) {
     ir_verify_error(v, E0657, "a loop's index is an integer variable of its own");
@@ -135,7 +143,8 @@ static void check_for(Verify *v, IrFor *f) {
   scope_end(v, s);
 }
 
-/* The condition sees its block's variables, and so does the body. */
+/* The condition sees its block's variables, and so does the body.
+ * One scope for the three parts. */
 static void check_while(Verify *v, IrWhile *w) {
   Scope s = scope_begin(v);
   Span at = v->at;
@@ -149,7 +158,8 @@ static void check_while(Verify *v, IrWhile *w) {
   scope_end(v, s);
 }
 
-/* Neither break nor return may leave it; continue ends an iteration. */
+/* Neither break nor return may leave it; continue ends an iteration.
+ * Whole-tile expressions have constant extents, so that layouts can be chosen for them. */
 static void check_map(Verify *v, IrMap *m) {
   if (v->map)
     ir_verify_error(v, E0657, "a parallel loop or whole-tile expression stands inside another");
@@ -182,7 +192,8 @@ static void check_map(Verify *v, IrMap *m) {
   scope_end(v, s);
 }
 
-/* Like a map over the grid's tiles, but statements in it are the block's. */
+/* Like a map over the grid's tiles, but statements in it are the block's.
+ * Counts are evaluated before any index exists. */
 static void check_tile_loop(Verify *v, IrTileLoop *t) {
   Scope s = scope_begin(v);
   for (int i = 0; i < t->naxes && i < 3; i++)
@@ -196,7 +207,8 @@ static void check_tile_loop(Verify *v, IrTileLoop *t) {
   scope_end(v, s);
 }
 
-/* A warp that two roles claim would run both. */
+/* A warp that two roles claim would run both.
+ * Warps are numbered from 0 in the block. */
 static void check_role(Verify *v, const IrRoles *r, int i) {
   const IrRoleBody *b = &r->role[i];
   if (b->first_warp < 0 || b->warps < 1 ||
@@ -213,7 +225,8 @@ static void check_role(Verify *v, const IrRoles *r, int i) {
                     b->name, b->registers);
 }
 
-/* A break inside a role may not leave it: its warps would run another role's code. */
+/* A break inside a role may not leave it: its warps would run another role's code.
+ * Messages name the role. */
 static void check_roles(Verify *v, IrRoles *r) {
   if (v->in_roles)
     ir_verify_error(v, E0668, "roles stand inside a role");
@@ -229,7 +242,8 @@ static void check_roles(Verify *v, IrRoles *r) {
   v->in_roles = outer;
 }
 
-/* continue may also end a parallel iteration; return leaves everything but a map. */
+/* continue may also end a parallel iteration; return leaves everything but a map.
+ * Loops outside a map or a role cannot be left from inside it. */
 static void check_jump(Verify *v, const IrStmt *s) {
   bool ok = s->kind == IRK_RETURN  ? !v->map
             : s->kind == IRK_BREAK ? v->loops > 0
@@ -238,7 +252,8 @@ static void check_jump(Verify *v, const IrStmt *s) {
     ir_verify_error(v, E0657, "`%s` has nothing here that it may leave", ir_stmt_name(s));
 }
 
-/* False where the kind is no control. */
+/* False where the kind is no control.
+ * The blocks nested in it are checked from here. */
 static bool check_control(Verify *v, IrStmt *s) {
   switch (s->kind) {
   case IRK_LET:
@@ -277,7 +292,8 @@ static bool check_control(Verify *v, IrStmt *s) {
 
 /* ---------------------------------------------------------------- levels */
 
-/* Any level has control, elements and reports; the rest belongs to one or two. */
+/* Any level has control, elements and reports; the rest belongs to one or two.
+ * ALLOC exists everywhere; its space is checked on its own. */
 static bool kind_allowed(const IrStmt *s, IrLevel level) {
   if (s->kind <= IRK_REPORT || s->kind == IRK_ALLOC)
     return true;
@@ -288,13 +304,15 @@ static bool kind_allowed(const IrStmt *s, IrLevel level) {
   return s->kind <= IRK_DOT ? level != IR_THREAD : level == IR_SCHEDULED;
 }
 
-/* What may stand in the body of a map: no tile operation, no barrier of any kind. */
+/* What may stand in the body of a map: no tile operation, no barrier of any kind.
+ * An iteration has elements and scalars of its own, and `local` arrays. */
 static bool kind_in_map(const IrStmt *s) {
   return s->kind <= IRK_REPORT ||
          (s->kind == IRK_ALLOC && s->as.alloc && s->as.alloc->space == IRS_LOCAL);
 }
 
-/* Messages of everything below are placed here. */
+/* Messages of everything below are placed here.
+ * `now` changes with each statement, so that expressions are gone over once in each. */
 static void check_stmt(Verify *v, IrStmt *s) {
   v->at = s->span;
   v->now++;
@@ -326,7 +344,8 @@ static void check_block(Verify *v, IrBlock *b) {
 
 /* ---------------------------------------------------------------- the head */
 
-/* A scalar's variable exists already; a tensor is declared here. */
+/* A scalar's variable exists already; a tensor is declared here.
+ * Extents may use names that later parameters bind. */
 static void check_param(Verify *v, const IrParam *p) {
   if ((p->buf != NULL) == (p->var != NULL)) {
     ir_verify_error(v, E0650, "a parameter is a tensor or a scalar");
@@ -351,7 +370,8 @@ static void check_param(Verify *v, const IrParam *p) {
     ir_verify_typed(v, p->buf->init, p->buf->dtype, "the initial value");
 }
 
-/* Variables that exist before anything runs. */
+/* Variables that exist before anything runs.
+ * Their values come from the launch. */
 static void define_free(Verify *v) {
   for (size_t i = 0; i < v->k->vars.n; i++) {
     IrVarKind kind = v->k->vars.v[i]->kind;
@@ -360,7 +380,8 @@ static void define_free(Verify *v) {
   }
 }
 
-/* Indices come into being after all of the grid's extents. */
+/* Indices come into being after all of the grid's extents.
+ * They do not see each other: a block's indices are independent. */
 static void check_grid(Verify *v) {
   const IrKernel *k = v->k;
   if (k->grid_rank < 0 || k->grid_rank > 3) {
@@ -378,7 +399,8 @@ static void check_grid(Verify *v) {
   }
 }
 
-/* Limits that every target has; those of one target are cuda_print's and the launcher's. */
+/* Limits that every target has; those of one target are cuda_print's and the launcher's.
+ * A cluster is at most 16 blocks, and only where the card allows it. */
 static void check_launch(Verify *v) {
   const IrKernel *k = v->k;
   bool thread = k->level == IR_THREAD;
@@ -397,7 +419,8 @@ static void check_launch(Verify *v) {
   v->block_warps = k->threads / 32;
 }
 
-/* Extents of scratch may use what `pre` computes; those of other parameters may not. */
+/* Extents of scratch may use what `pre` computes; those of other parameters may not.
+ * In the order of the signature. */
 static void check_params(Verify *v, bool scratch) {
   for (size_t i = 0; i < v->k->params.n; i++) {
     const IrParam *p = &v->k->params.v[i];
@@ -407,7 +430,8 @@ static void check_params(Verify *v, bool scratch) {
   }
 }
 
-/* Types of all expressions first: nothing below looks into one that is malformed. */
+/* Types of all expressions first: nothing below looks into one that is malformed.
+ * Head, then body, then what depends on how control flows. */
 static void check_kernel(Verify *v) {
   IrKernel *k = v->k;
   v->at = k->span;

@@ -6,7 +6,8 @@
 
 /* ---------------------------------------------------------------- types */
 
-/* The type that the row gives is the one that the node has. */
+/* The type that the row gives is the one that the node has.
+ * Casts have the type that they were given. */
 static bool result_ok(const IrExpr *e) {
   switch (op_info(e->op)->rule) {
   case RULE_LEAF:
@@ -21,7 +22,8 @@ static bool result_ok(const IrExpr *e) {
   }
 }
 
-/* Operands must be older than their user: so the table has no circles. */
+/* Operands must be older than their user: so the table has no circles.
+ * Called once a node, before any use of it. */
 static void check_node(Verify *v, const IrExpr *e) {
   if (e->op >= OP_COUNT || op_info(e->op)->cls != OPC_PURE || e->type >= DT_COUNT) {
     ir_verify_error(v, E0653, "an expression without an operation or type");
@@ -45,7 +47,8 @@ static void check_node(Verify *v, const IrExpr *e) {
     ir_verify_error(v, E0653, "the result of `%s` is not %s", info->name, dtype_name(e->type));
 }
 
-/* By id, operands first. */
+/* By id, operands first.
+ * Nodes that nothing uses any more are checked as well: they cost nothing. */
 void ir_verify_all_types(Verify *v) {
   const struct IrTable *t = v->k->table;
   for (size_t i = 0; i < t->all.n; i++)
@@ -54,7 +57,8 @@ void ir_verify_all_types(Verify *v) {
 
 /* ---------------------------------------------------------------- uses */
 
-/* What names a thread has no meaning where a block is one agent. */
+/* What names a thread has no meaning where a block is one agent.
+ * Approximations and packing are pure and allowed anywhere. */
 static bool thread_only(OpCode op) {
   switch (op) {
   case OP_TID:
@@ -71,7 +75,8 @@ static bool thread_only(OpCode op) {
   }
 }
 
-/* Visits each node once a statement, however often the expression shares it. */
+/* Visits each node once a statement, however often the expression shares it.
+ * The mark is the statement's number. */
 static bool check_use(Verify *v, const IrExpr *e) {
   if (v->stamp[e->id] == v->now)
     return true;
@@ -117,7 +122,8 @@ bool ir_verify_typed(Verify *v, const IrExpr *e, DType type, const char *what) {
   return false;
 }
 
-/* Indices and addresses. */
+/* Indices and addresses.
+ * i64 above thread level, where indices are the language's int. */
 bool ir_verify_int(Verify *v, const IrExpr *e, const char *what) {
   if (!ir_verify_expr(v, e, what))
     return false;

@@ -10,7 +10,8 @@ static const char *const same_in[] = {"the block", "a warpgroup", "a warp", "a l
 static const char *const differs[] = {"", "between warpgroups", "between warps", "between lanes"};
 
 /* Four warps from a multiple of four together: the block must consist of such, and control keep
- * them. */
+ * them.
+ * Warps of a group stand together: 4n to 4n + 3. */
 static void check_group(Verify *v, const OpInfo *info, IrUniform control) {
   if (v->block_warps % 4)
     ir_verify_error(
@@ -41,7 +42,8 @@ static void check_control(Verify *v, const IrOp *op, IrUniform control) {
     check_group(v, info, control);
 }
 
-/* most: over what the hardware needs the operand to be one value. */
+/* most: over what the hardware needs the operand to be one value.
+ * The message says how such a value is made. */
 static void check_uniform_operand(Verify *v, const IrOp *op, int i, IrUniform most,
                                   const char *what) {
   if (op->operand[i].expr->uniform > most)
@@ -84,7 +86,8 @@ static void check_stmt(IrStmt *s, IrUniform control, void *ctx) {
   }
 }
 
-/* What an author states is a promise to readers; the analysis must be able to keep it. */
+/* What an author states is a promise to readers; the analysis must be able to keep it.
+ * Less variation than stated is no error. */
 static void check_stated(Verify *v, const IrUniform *inferred) {
   for (size_t i = 0; i < v->k->vars.n; i++) {
     const IrVar *x = v->k->vars.v[i];

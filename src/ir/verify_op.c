@@ -18,7 +18,8 @@ typedef struct Range {
 
 static bool range_of(const Verify *v, const IrExpr *e, Range *out);
 
-/* The last index that the loop reaches, not its bound. */
+/* The last index that the loop reaches, not its bound.
+ * Only loops that the printer unrolls whole: their indices are constants in the text. */
 static bool range_var(const Verify *v, const IrVar *x, Range *out) {
   const IrFor *f = v->unroll[x->id];
   int64_t lo, hi, step;
@@ -29,7 +30,8 @@ static bool range_var(const Verify *v, const IrVar *x, Range *out) {
   return true;
 }
 
-/* The extremes lie at the corners. */
+/* The extremes lie at the corners.
+ * Overflow means unknown. */
 static bool range_product(Range a, Range b, Range *out) {
   int64_t p[4];
   if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
@@ -43,7 +45,8 @@ static bool range_product(Range a, Range b, Range *out) {
   return true;
 }
 
-/* Division and remainder by a positive constant, of what is not negative. */
+/* Division and remainder by a positive constant, of what is not negative.
+ * Negative numerators would need the sign's rules; registers have none. */
 static bool range_divided(OpCode op, Range a, Range b, Range *out) {
   if (b.lo != b.hi || b.lo <= 0 || a.lo < 0)
     return false;
@@ -75,7 +78,8 @@ static bool range_binary(OpCode op, Range a, Range b, Range *out) {
   }
 }
 
-/* Registers have no addresses: what cannot be computed here cannot index them. */
+/* Registers have no addresses: what cannot be computed here cannot index them.
+ * Casts between integers keep the value where it fits, which indices of registers do. */
 static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
   int64_t c;
   if (ir_is_const(e, &c)) {
@@ -94,7 +98,8 @@ static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
 
 /* ---------------------------------------------------------------- registers and shared memory */
 
-/* A register has no address, so its number must be known when the code is printed. */
+/* A register has no address, so its number must be known when the code is printed.
+ * `first` may range over the iterations of unrolled loops; all of them lie inside. */
 void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count) {
   Range r;
   int64_t n = ir_buffer_count(b);
@@ -113,7 +118,8 @@ void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t c
                     count, b->name, r.lo, r.hi, n);
 }
 
-/* An address whose range is known lies inside, with `bytes` from there on. */
+/* An address whose range is known lies inside, with `bytes` from there on.
+ * An address that is not known here is checked by the evaluator when it runs. */
 static void check_shared(Verify *v, const IrExpr *address, int64_t bytes, int64_t align) {
   Range r;
   unsigned bits = dtype_bits(address->type);
@@ -136,7 +142,8 @@ static void check_shared(Verify *v, const IrExpr *address, int64_t bytes, int64_
 
 /* ---------------------------------------------------------------- operands by kind */
 
-/* The letters of ops.def. */
+/* The letters of ops.def.
+ * e, i and s are expressions. */
 static IrOperandKind wanted_kind(char letter) {
   switch (letter) {
   case 'd':
@@ -156,7 +163,8 @@ static IrOperandKind wanted_kind(char letter) {
   }
 }
 
-/* A slice lies in one array, as a whole. */
+/* A slice lies in one array, as a whole.
+ * Only arrays of registers: `local` memory has addresses. */
 static bool check_regs_operand(Verify *v, const IrOperand *o) {
   if (!ir_verify_buffer(v, o->buf) || !ir_verify_expr(v, o->expr, "a register's index"))
     return false;
@@ -168,7 +176,8 @@ static bool check_regs_operand(Verify *v, const IrOperand *o) {
   return true;
 }
 
-/* What the letter asks for; false lets the caller say which operand it was. */
+/* What the letter asks for; false lets the caller say which operand it was.
+ * `e` and `s` may be any expression here. */
 static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   int64_t c;
   switch (letter) {
@@ -193,7 +202,8 @@ static bool check_operand(Verify *v, const IrOperand *o, char letter) {
   }
 }
 
-/* In number and kind; the rules of each operation come after, and may rely on this. */
+/* In number and kind; the rules of each operation come after, and may rely on this.
+ * Only then may a rule look at an operand without asking what it is. */
 static bool check_operands(Verify *v, const IrOp *op) {
   const char *sig = op_info(op->op)->sig, *name = op_info(op->op)->name;
   int i = 0;
@@ -216,14 +226,16 @@ static bool check_operands(Verify *v, const IrOp *op) {
 
 /* ---------------------------------------------------------------- the hardware's rules */
 
-/* Of an operand that the signature says is a constant. */
+/* Of an operand that the signature says is a constant.
+ * Zero cannot come out wrong: check_operands has refused anything else. */
 static int64_t constant(const IrOp *op, int i) {
   int64_t c = 0;
   ir_is_const(op->operand[i].expr, &c);
   return c;
 }
 
-/* Any width: the printer converts addresses and counts. */
+/* Any width: the printer converts addresses and counts.
+ * `what`: the operand as a message calls it. */
 static void want_int(Verify *v, const IrOp *op, int i, const char *what) {
   if (!dtype_is_int(op->operand[i].expr->type))
     ir_verify_error(v, E0661, "%s of `%s` is an integer, not %s", what, op_info(op->op)->name,
@@ -236,7 +248,8 @@ static void want_bool(Verify *v, const IrOp *op, int i) {
                     op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
-/* Immediates of the instruction, as PTX states them. */
+/* Immediates of the instruction, as PTX states them.
+ * lo to hi, both allowed. */
 static void want_range(Verify *v, const IrOp *op, int i, int64_t lo, int64_t hi, int64_t multiple) {
   int64_t c = constant(op, i);
   if (c < lo || c > hi || c % multiple)
@@ -246,7 +259,8 @@ static void want_range(Verify *v, const IrOp *op, int i, int64_t lo, int64_t hi,
                     i + 1, op_info(op->op)->name, c, multiple, lo, hi);
 }
 
-/* The hardware fixes how many registers of how many bits an operand has. */
+/* The hardware fixes how many registers of how many bits an operand has.
+ * mma.m16n8k16, wgmma: PTX ISA, register fragments. */
 static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned bits) {
   const IrOperand *o = &op->operand[i];
   if (o->count != count || dtype_bits(o->buf->dtype) != bits)
@@ -255,7 +269,8 @@ static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned 
                     op_info(op->op)->name, count, bits, o->count, dtype_name(o->buf->dtype));
 }
 
-/* Ids 0 to 15; the number of threads counts whole warps of this block. */
+/* Ids 0 to 15; the number of threads counts whole warps of this block.
+ * bar.sync a, b: a below 16, b a multiple of the warp's size. */
 static void check_bar(Verify *v, const IrOp *op) {
   Range id;
   want_int(v, op, 0, "the barrier");
@@ -265,7 +280,8 @@ static void check_bar(Verify *v, const IrOp *op) {
   want_range(v, op, 1, 32, v->k->threads, 32);
 }
 
-/* The value moves as it is, so the variable has its type. */
+/* The value moves as it is, so the variable has its type.
+ * shfl.sync: masks and distances below 32; any dtype, moved in words. */
 static void check_shuffle(Verify *v, const IrOp *op) {
   const IrVar *d = op->operand[0].var;
   const IrExpr *e = op->operand[1].expr;
@@ -285,7 +301,8 @@ static void check_vote(Verify *v, const IrOp *op) {
     ir_verify_error(v, E0653, "`%s` gives bool", op_info(op->op)->name);
 }
 
-/* 1, 2 or 4 registers of 1 to 16 bytes altogether, a power of two. */
+/* 1, 2 or 4 registers of 1 to 16 bytes altogether, a power of two.
+ * ld.shared.v4 and its kin; a shared address is aligned to what is moved. */
 static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
   const IrOperand *o = &op->operand[regs];
   int64_t bytes = o->count * (int64_t)dtype_size(o->buf->dtype);
@@ -298,7 +315,9 @@ static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
     check_shared(v, op->operand[shared].expr, bytes, bytes);
 }
 
-/* Each lane gives the address of a row of 16 bytes. */
+/* Each lane gives the address of a row of 16 bytes.
+ * ldmatrix, stmatrix: 8x8 matrices of 16-bit elements, four rows of 16 bytes an instruction and
+ * lane group. */
 static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   const IrOperand *o = &op->operand[regs];
   if ((o->count != 1 && o->count != 2 && o->count != 4) || dtype_bits(o->buf->dtype) != 32)
@@ -307,7 +326,8 @@ static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   check_shared(v, op->operand[shared].expr, 16, 16);
 }
 
-/* Sizes and alignments of the instruction; fewer bytes are filled with zeros. */
+/* Sizes and alignments of the instruction; fewer bytes are filled with zeros.
+ * cp.async: 4, 8 or 16 bytes, both sides aligned to that. */
 static void check_cp_async(Verify *v, const IrOp *op) {
   int64_t bytes = constant(op, 2);
   if (bytes != 4 && bytes != 8 && bytes != 16)
@@ -317,7 +337,8 @@ static void check_cp_async(Verify *v, const IrOp *op) {
   want_int(v, op, 3, "the number of bytes");
 }
 
-/* Bytes of a box; more than any shared memory where a box (reported elsewhere) is absurd. */
+/* Bytes of a box; more than any shared memory where a box (reported elsewhere) is absurd.
+ * What one TMA copy moves, also at the tensor's edge. */
 static int64_t box_bytes(const IrTmap *t) {
   int64_t n = (int64_t)dtype_size(t->buf->dtype);
   for (int i = 0; i < t->rank; i++)
@@ -326,7 +347,8 @@ static int64_t box_bytes(const IrTmap *t) {
   return n;
 }
 
-/* One coordinate an axis; the box lies where its swizzle pattern begins. */
+/* One coordinate an axis; the box lies where its swizzle pattern begins.
+ * 128 bytes without a swizzle, 8 rows of its span with one. */
 static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordinates) {
   const IrTmap *t = op->operand[map].tmap;
   if (op->noperands - coordinates != t->rank)
@@ -371,7 +393,8 @@ static void want_desc(Verify *v, const IrOp *op, int i) {
                     op_info(op->op)->name, dtype_name(op->operand[i].expr->type));
 }
 
-/* m64nN, k of 32 bytes: N / 2 accumulators a thread, descriptors, immediates. */
+/* m64nN, k of 32 bytes: N / 2 accumulators a thread, descriptors, immediates.
+ * N is a multiple of 8 up to 256; transposition is an immediate. */
 static void check_wgmma(Verify *v, const IrOp *op) {
   bool rs = op->op == OP_WGMMA_RS;
   int n = 4; /* both: D, A, B, scale_d, N */
@@ -390,7 +413,8 @@ static void check_wgmma(Verify *v, const IrOp *op) {
     want_range(v, op, 7, 0, 1, 1);
 }
 
-/* m16n8k16: 4 accumulators, 4 and 2 registers of operands. */
+/* m16n8k16: 4 accumulators, 4 and 2 registers of operands.
+ * Accumulators are f32 whatever the operands. */
 static void check_mma_sync(Verify *v, const IrOp *op) {
   want_regs(v, op, 0, 4, 32);
   want_regs(v, op, 1, 4, 32);
@@ -399,7 +423,8 @@ static void check_mma_sync(Verify *v, const IrOp *op) {
   check_mma_type(v, op, 3);
 }
 
-/* Barriers, waits, shuffles, votes. */
+/* Barriers, waits, shuffles, votes.
+ * mbarriers are 8 bytes, aligned to 8. */
 static bool check_sync_rules(Verify *v, const IrOp *op) {
   switch (op->op) {
   case OP_BAR_SYNC:
@@ -442,7 +467,8 @@ static bool check_sync_rules(Verify *v, const IrOp *op) {
   }
 }
 
-/* Loads, stores, copies, products; false cases fall to the other switch. */
+/* Loads, stores, copies, products; false cases fall to the other switch.
+ * One case a row, in the order of ops.def. */
 static void check_rules(Verify *v, const IrOp *op) {
   switch (op->op) {
   case OP_LD_SHARED:
@@ -497,7 +523,8 @@ static void check_rules(Verify *v, const IrOp *op) {
   }
 }
 
-/* Destinations are defined last: an operand may not use them. */
+/* Destinations are defined last: an operand may not use them.
+ * Nothing of the operation is looked at before its class is right. */
 void ir_verify_op(Verify *v, const IrOp *op) {
   if (op->op >= OP_COUNT || op_info(op->op)->cls != OPC_THREAD) {
     ir_verify_error(v, E0661, "a thread-level statement without an operation");
@@ -513,7 +540,8 @@ void ir_verify_op(Verify *v, const IrOp *op) {
 
 /* ---------------------------------------------------------------- tensor maps */
 
-/* Limits of cuTensorMapEncodeTiled. */
+/* Limits of cuTensorMapEncodeTiled.
+ * 1 to 256 an axis; rows of multiples of 16 bytes, no longer than the swizzle's span. */
 static void check_box(Verify *v, const IrTmap *t) {
   int64_t size = (int64_t)dtype_size(t->buf->dtype);
   for (int i = 0; i < t->rank; i++)
@@ -533,7 +561,8 @@ static void check_box(Verify *v, const IrTmap *t) {
                     t->name, t->box[0] * size, t->swizzle);
 }
 
-/* What can be known before a launch; the rest the driver checks when the map is made. */
+/* What can be known before a launch; the rest the driver checks when the map is made.
+ * Strides that are constants are checked, those of shapes are the launch's. */
 void ir_verify_tmap(Verify *v, const IrTmap *t) {
   v->at = t->span;
   if (!ir_verify_buffer(v, t->buf))

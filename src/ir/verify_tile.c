@@ -8,7 +8,8 @@
 
 /* ---------------------------------------------------------------- accesses */
 
-/* Inputs may be shared with other launches, and read through caches that never look again. */
+/* Inputs may be shared with other launches, and read through caches that never look again.
+ * `inout` says that the caller expects its tensor to change. */
 static bool check_writes(Verify *v, const IrBuffer *b) {
   if (b->space != IRS_GLOBAL || b->role != IRR_IN)
     return true;
@@ -16,7 +17,8 @@ static bool check_writes(Verify *v, const IrBuffer *b) {
   return false;
 }
 
-/* Bounds are the run's to check, except of registers, which have none. */
+/* Bounds are the run's to check, except of registers, which have none.
+ * At thread level a fragment is registers, and none has this form. */
 void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
   if (!ir_verify_buffer(v, a->buf))
     return;
@@ -33,7 +35,8 @@ void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
     ir_verify_regs(v, a->buf, a->index[0], 1);
 }
 
-/* Everything that reads an element names it. */
+/* Everything that reads an element names it.
+ * A variable of the element's dtype. */
 static void check_load(Verify *v, const IrStmt *s) {
   const IrVar *x = s->as.access.var;
   ir_verify_access(v, &s->as.access.at, false);
@@ -48,7 +51,8 @@ static void check_load(Verify *v, const IrStmt *s) {
   ir_verify_define(v, x);
 }
 
-/* The IR converts nothing by itself. */
+/* The IR converts nothing by itself.
+ * In the order index, value. */
 static void check_store(Verify *v, const IrStmt *s) {
   ir_verify_access(v, &s->as.access.at, true);
   if (s->as.access.at.buf)
@@ -57,7 +61,8 @@ static void check_store(Verify *v, const IrStmt *s) {
 
 /* ---------------------------------------------------------------- declarations */
 
-/* A map's parameters are variables of the layout alone. */
+/* A map's parameters are variables of the layout alone.
+ * Spans of swizzles are those of the hardware: 32, 64, 128 bytes. */
 static void check_layout(Verify *v, const IrBuffer *b) {
   const IrLayout *l = b->layout;
   if (l->kind == IRL_SWIZZLE && l->amount != 32 && l->amount != 64 && l->amount != 128)
@@ -82,7 +87,8 @@ static void check_layout(Verify *v, const IrBuffer *b) {
     v->var[v->var_scope.v[--v->var_scope.n]] = DEF_GONE;
 }
 
-/* At thread level a shared tile says where it lies, and must lie inside. */
+/* At thread level a shared tile says where it lies, and must lie inside.
+ * Offsets come from the pass that plans shared memory. */
 static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
   int64_t bytes, size = (int64_t)dtype_size(b->dtype), end;
   if (b->space == IRS_FRAGMENT) {
@@ -101,7 +107,8 @@ static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
                     b->name, b->offset, count, dtype_name(b->dtype), v->k->shared_bytes);
 }
 
-/* Extents of tiles are constants at every level. */
+/* Extents of tiles are constants at every level.
+ * Zero is an extent like others. */
 void ir_verify_alloc(Verify *v, const IrBuffer *b) {
   if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL ||
       (b->space == IRS_REG && v->k->level != IR_THREAD)) {
@@ -131,7 +138,8 @@ void ir_verify_alloc(Verify *v, const IrBuffer *b) {
 
 /* ---------------------------------------------------------------- regions */
 
-/* Only where the origin is known; the rest is checked when it runs. */
+/* Only where the origin is known; the rest is checked when it runs.
+ * A region with a run-time stop may reach beyond: that part counts as outside. */
 static void check_axis_range(Verify *v, const IrRegion *r, int i) {
   const IrAxis *x = &r->axis[i];
   int64_t origin, n = ir_buffer_extent(r->buf, i), last;
@@ -147,7 +155,8 @@ static void check_axis_range(Verify *v, const IrRegion *r, int i) {
                     i, r->buf->name, origin, last, n);
 }
 
-/* Everything about one region that does not depend on the other side. */
+/* Everything about one region that does not depend on the other side.
+ * Dropped axes have extent and step one. */
 static bool check_region(Verify *v, const IrRegion *r, bool writes) {
   if (!ir_verify_buffer(v, r->buf) || (writes && !check_writes(v, r->buf)))
     return false;
@@ -168,12 +177,14 @@ static bool check_region(Verify *v, const IrRegion *r, bool writes) {
   return false;
 }
 
-/* Extents of a region that a tile has: 0 is 0 there, and "from the other side" only on global. */
+/* Extents of a region that a tile has: 0 is 0 there, and "from the other side" only on global.
+ * A tile's own zero is a real zero. */
 static bool extent_open(const IrRegion *r, int64_t e) {
   return e == 0 && r->buf->space == IRS_GLOBAL;
 }
 
-/* Where both sides say an extent they agree, and one of them says it. */
+/* Where both sides say an extent they agree, and one of them says it.
+ * In order of the kept axes, after `.T`. */
 static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   int rank = ir_region_rank(a);
   if (rank != ir_region_rank(b)) {
@@ -193,7 +204,8 @@ static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   }
 }
 
-/* The padding is read like an element of the source, so it has its dtype. */
+/* The padding is read like an element of the source, so it has its dtype.
+ * At tile level no engine is chosen yet. */
 static void check_copy(Verify *v, const IrCopy *c) {
   if (!check_region(v, &c->src, false) || !check_region(v, &c->dst, true))
     return;
@@ -208,7 +220,8 @@ static void check_copy(Verify *v, const IrCopy *c) {
 
 /* ---------------------------------------------------------------- reductions and scans */
 
-/* The row's types, from the table. */
+/* The row's types, from the table.
+ * any and all take bool, the others numbers. */
 static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
   if (op >= OP_COUNT || op_info(op)->cls != OPC_REDUCE || !op_takes(op, src->buf->dtype)) {
     ir_verify_error(v, E0658, "`%s` does not reduce elements of %s",
@@ -218,14 +231,16 @@ static bool reduction_ok(Verify *v, OpCode op, const IrRegion *src) {
   return true;
 }
 
-/* Global memory is reached by copies and elements; tile operations work on tiles. */
+/* Global memory is reached by copies and elements; tile operations work on tiles.
+ * The message says how its elements come in. */
 static void check_tile_operand(Verify *v, const IrRegion *r) {
   if (r->buf->space == IRS_GLOBAL)
     ir_verify_error(v, E0655, "`%s` is a global tensor; it comes into a tile by `copy`",
                     r->buf->name);
 }
 
-/* dst is src with the axis dropped, or kept with extent 1. */
+/* dst is src with the axis dropped, or kept with extent 1.
+ * The axis is dropped, or kept with extent one (keepdims). */
 static void check_reduced_shape(Verify *v, const IrReduce *r) {
   int rank = ir_region_rank(&r->src), drank = ir_region_rank(&r->dst);
   bool keep = drank == rank;
@@ -246,7 +261,8 @@ static void check_reduced_shape(Verify *v, const IrReduce *r) {
   }
 }
 
-/* Along an axis into a tile, or all of it into a variable. */
+/* Along an axis into a tile, or all of it into a variable.
+ * A scalar is defined; a region is written. */
 static void check_reduce(Verify *v, const IrReduce *r) {
   if (!check_region(v, &r->src, false) || !reduction_ok(v, r->op, &r->src))
     return;
@@ -273,7 +289,8 @@ static void check_reduce(Verify *v, const IrReduce *r) {
   check_reduced_shape(v, r);
 }
 
-/* Running sums and maxima; the result has the reduction's type. */
+/* Running sums and maxima; the result has the reduction's type.
+ * Source and result have one shape. */
 static void check_scan(Verify *v, const IrScan *s) {
   if (!check_region(v, &s->src, false) || !check_region(v, &s->dst, true) ||
       !reduction_ok(v, s->op, &s->src))
@@ -298,7 +315,8 @@ static bool is_f8(DType t) {
   return t == DT_F8E4M3 || t == DT_F8E5M2;
 }
 
-/* What a product accumulates in follows from its operands, not from its target. */
+/* What a product accumulates in follows from its operands, not from its target.
+ * Floats into floats, integers into integers. */
 static void check_dot_types(Verify *v, const IrDot *d) {
   DType a = d->a.buf->dtype, b = d->b.buf->dtype, c = d->c.buf->dtype;
   if (a != b && !(is_f8(a) && is_f8(b)))
@@ -308,7 +326,8 @@ static void check_dot_types(Verify *v, const IrDot *d) {
     ir_verify_error(v, E0658, "a product of %s does not go into %s", dtype_name(a), dtype_name(c));
 }
 
-/* m x k by k x n into m x n, after the transpositions. */
+/* m x k by k x n into m x n, after the transpositions.
+ * Leading axes are single indices by now. */
 static void check_dot(Verify *v, const IrDot *d) {
   if (!check_region(v, &d->a, false) || !check_region(v, &d->b, false) ||
       !check_region(v, &d->c, true))
@@ -337,7 +356,8 @@ static void check_dot(Verify *v, const IrDot *d) {
 
 /* ---------------------------------------------------------------- atomics and reports */
 
-/* What the hardware has: 32 and 64 bits, and adding of half floats. */
+/* What the hardware has: 32 and 64 bits, and adding of half floats.
+ * f16 and bf16 only where the hardware adds pairs of them. */
 static bool atomic_takes(OpCode op, DType t) {
   unsigned bits = dtype_bits(t);
   if (op == OP_ATOMIC_ADD && (t == DT_F16 || t == DT_BF16))
@@ -349,7 +369,8 @@ static bool atomic_takes(OpCode op, DType t) {
   return op != OP_ATOMIC_INC || t == DT_U32 || t == DT_I32 || t == DT_I64 || t == DT_U64;
 }
 
-/* The old value is optional; without it the hardware need not send it back. */
+/* The old value is optional; without it the hardware need not send it back.
+ * expected is read, value is stored or combined. */
 static void check_atomic_element(Verify *v, const IrAtomic *a) {
   const IrBuffer *b = a->at.buf;
   ir_verify_access(v, &a->at, true);
@@ -367,7 +388,8 @@ static void check_atomic_element(Verify *v, const IrAtomic *a) {
   ir_verify_define(v, a->old);
 }
 
-/* Memory that several threads share: fragments and locals are not. */
+/* Memory that several threads share: fragments and locals are not.
+ * Regions only above thread level: below it they are loops. */
 static void check_atomic(Verify *v, const IrAtomic *a) {
   if (a->op >= OP_COUNT || op_info(a->op)->cls != OPC_ATOMIC) {
     ir_verify_error(v, E0659, "an atomic without an operation");
@@ -409,7 +431,8 @@ static void check_report(Verify *v, const IrReport *r) {
 
 /* ---------------------------------------------------------------- schedules */
 
-/* Its tiles are shared: the asynchronous engines reach nothing else. */
+/* Its tiles are shared: the asynchronous engines reach nothing else.
+ * Declared once; ids are for tables. */
 static void check_channel(Verify *v, const IrChannel *c) {
   if (!c || c->id >= v->k->channels.n || v->k->channels.v[c->id] != c ||
       v->channel[c->id] != DEF_NONE) {
@@ -426,7 +449,8 @@ static void check_channel(Verify *v, const IrChannel *c) {
                       c->name);
 }
 
-/* A release names a stage that the ring still has. */
+/* A release names a stage that the ring still has.
+ * Declared earlier in the text than used. */
 static void check_channel_op(Verify *v, const IrChannelOp *o) {
   const IrChannel *c = o->channel;
   if (!c || c->id >= v->k->channels.n || v->channel[c->id] != DEF_SCOPE)
@@ -436,7 +460,8 @@ static void check_channel_op(Verify *v, const IrChannelOp *o) {
                     c->stages, o->behind);
 }
 
-/* Kinds that only a schedule has, and thread-level operations. */
+/* Kinds that only a schedule has, and thread-level operations.
+ * At thread level only operations come here. */
 static void check_scheduled(Verify *v, const IrStmt *s) {
   switch (s->kind) {
   case IRK_CHANNEL:
@@ -468,7 +493,8 @@ static void check_scheduled(Verify *v, const IrStmt *s) {
   }
 }
 
-/* Everything that is no control. */
+/* Everything that is no control.
+ * Returns true for every kind that it knows, which is all of them. */
 bool ir_verify_tile(Verify *v, IrStmt *s) {
   switch (s->kind) {
   case IRK_LOAD:

@@ -6,7 +6,8 @@
  */
 #include "impl.h"
 
-/* In the order in which they run. */
+/* In the order in which they run.
+ * NULL past the last ends every caller's loop. */
 IrBlock *ir_nested(IrStmt *s, int i) {
   switch (s->kind) {
   case IRK_FOR:
@@ -40,7 +41,8 @@ void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx) {
 
 /* ---------------------------------------------------------------- visiting */
 
-/* An absent operand is no slot. */
+/* An absent operand is no slot.
+ * Callbacks may be NULL: a caller asks for what it needs. */
 static void expr(const IrVisitor *v, IrExpr **e) {
   if (v->expr && *e)
     v->expr(e, v->ctx);
@@ -58,7 +60,8 @@ static void buffer(const IrVisitor *v, IrBuffer **b, unsigned how) {
     v->buffer(b, how, v->ctx);
 }
 
-/* Origins and stops are read whatever is done to the region. */
+/* Origins and stops are read whatever is done to the region.
+ * An absent region has no buffer. */
 static void region(const IrVisitor *v, IrRegion *r, unsigned how) {
   if (!r->buf)
     return;
@@ -70,7 +73,8 @@ static void region(const IrVisitor *v, IrRegion *r, unsigned how) {
   }
 }
 
-/* All indices, in order. */
+/* All indices, in order.
+ * Every index is an expression, also of registers. */
 static void access(const IrVisitor *v, IrAccess *a, unsigned how) {
   int rank = a->buf->rank;
   buffer(v, &a->buf, how);
@@ -78,7 +82,8 @@ static void access(const IrVisitor *v, IrAccess *a, unsigned how) {
     expr(v, &a->index[i]);
 }
 
-/* Reads and writes what it touches; the old value is defined last. */
+/* Reads and writes what it touches; the old value is defined last.
+ * `expected` before `value`, as it prints. */
 static void visit_atomic(const IrVisitor *v, IrAtomic *a) {
   if (a->region) {
     region(v, &a->dst, IR_READS | IR_WRITES);
@@ -91,7 +96,8 @@ static void visit_atomic(const IrVisitor *v, IrAtomic *a) {
   def(v, &a->old);
 }
 
-/* A region that is printed is read. */
+/* A region that is printed is read.
+ * The condition comes first. */
 static void visit_report(const IrVisitor *v, IrReport *r) {
   expr(v, &r->cond);
   for (int i = 0; i < r->nparts; i++) {
@@ -101,7 +107,8 @@ static void visit_report(const IrVisitor *v, IrReport *r) {
   }
 }
 
-/* The source before the target, as it runs. */
+/* The source before the target, as it runs.
+ * A signal barrier is both read and written. */
 static void visit_copy(const IrVisitor *v, IrCopy *c) {
   region(v, &c->src, IR_READS);
   expr(v, &c->pad);
@@ -110,7 +117,8 @@ static void visit_copy(const IrVisitor *v, IrCopy *c) {
   expr(v, &c->signal_index);
 }
 
-/* Extents are evaluated before any index exists. */
+/* Extents are evaluated before any index exists.
+ * The indices are definitions. */
 static void visit_map(const IrVisitor *v, IrMap *m) {
   for (int i = 0; i < m->naxes; i++) {
     expr(v, &m->extent[i]);
@@ -133,7 +141,8 @@ static void visit_loop(const IrVisitor *v, IrFor *f) {
   def(v, &f->index);
 }
 
-/* The slot is handed out too: a clone puts its own buffer there. */
+/* The slot is handed out too: a clone puts its own buffer there.
+ * Extents are constants on tiles, but expressions all the same. */
 static void visit_alloc(const IrVisitor *v, IrBuffer **slot) {
   IrBuffer *b = *slot;
   for (int i = 0; i < b->rank; i++)
@@ -147,7 +156,8 @@ static void visit_channel(const IrVisitor *v, IrChannel *c) {
     buffer(v, &c->tile[i], IR_READS | IR_WRITES);
 }
 
-/* Producers write, consumers read; dependences across roles follow. */
+/* Producers write, consumers read; dependences across roles follow.
+ * The slot is a copy: a replaced buffer is replaced where the channel is declared. */
 static void visit_channel_op(const IrVisitor *v, IrKind kind, IrChannel *c) {
   unsigned how = kind == IRK_ACQUIRE || kind == IRK_COMMIT ? IR_WRITES : IR_READS;
   for (int i = 0; i < c->ntiles; i++) {
@@ -156,7 +166,8 @@ static void visit_channel_op(const IrVisitor *v, IrKind kind, IrChannel *c) {
   }
 }
 
-/* How registers are used is the letter's to say, of global elements the row's effects. */
+/* How registers are used is the letter's to say, of global elements the row's effects.
+ * Tensor maps and dtypes are no slots: nothing replaces them. */
 static void visit_operand(const IrVisitor *v, IrOperand *o, char letter, unsigned effects) {
   unsigned how = letter == 'r' ? IR_READS : letter == 'R' ? IR_WRITES : IR_READS | IR_WRITES;
   if (o->kind == IRO_GLOBAL)
@@ -166,7 +177,8 @@ static void visit_operand(const IrVisitor *v, IrOperand *o, char letter, unsigne
   def(v, &o->var);
 }
 
-/* Destinations come last, so that a use in the same statement is of the value before it. */
+/* Destinations come last, so that a use in the same statement is of the value before it.
+ * Two passes over the operands. */
 static void visit_op(const IrVisitor *v, IrOp *op) {
   const OpInfo *info = op_info(op->op);
   for (int pass = 0; pass < 2; pass++) {
@@ -180,7 +192,8 @@ static void visit_op(const IrVisitor *v, IrOp *op) {
   }
 }
 
-/* Elements and declarations. */
+/* Elements and declarations.
+ * Everything that names an element or a tile. */
 static void visit_memory(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_LOAD:
@@ -205,7 +218,8 @@ static void visit_memory(IrStmt *s, const IrVisitor *v) {
   }
 }
 
-/* Whole-tile operations and channels. */
+/* Whole-tile operations and channels.
+ * A product that accumulates reads its target. */
 static void visit_tile(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_COPY:
@@ -243,7 +257,8 @@ static void visit_tile(IrStmt *s, const IrVisitor *v) {
   }
 }
 
-/* Control, and the rest by group. */
+/* Control, and the rest by group.
+ * What is nested in the statement is not visited. */
 void ir_visit(IrStmt *s, const IrVisitor *v) {
   switch (s->kind) {
   case IRK_LET:
