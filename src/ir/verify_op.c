@@ -316,8 +316,7 @@ static void check_vector(Verify *v, const IrOp *op, int regs, int shared) {
 }
 
 /* Each lane gives the address of a row of 16 bytes.
- * ldmatrix, stmatrix: 8x8 matrices of 16-bit elements, four rows of 16 bytes an instruction and
- * lane group. */
+ * ldmatrix, stmatrix: 8x8 matrices of 16-bit elements. */
 static void check_matrix(Verify *v, const IrOp *op, int regs, int shared) {
   const IrOperand *o = &op->operand[regs];
   if ((o->count != 1 && o->count != 2 && o->count != 4) || dtype_bits(o->buf->dtype) != 32)
