@@ -189,7 +189,7 @@ static void shard_add(Shard *s, const char *name, const struct stat *st) {
     s->cap = cap;
   }
   Entry *e = &s->v[s->n++];
-  snprintf(e->name, sizeof e->name, "%s", name);
+  memcpy(e->name, name, sizeof e->name); /* is_key: as long as that */
   e->used = st->st_mtim;
   e->bytes = (uint64_t)st->st_size;
   s->bytes += e->bytes;

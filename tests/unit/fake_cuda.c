@@ -22,6 +22,28 @@ typedef struct Fake { /* one process, one thread at a time: tests only */
 } Fake;
 static Fake fake;
 
+/* Whatever is alive stays reachable: what a lost device leaves behind is no leak of the program. */
+static void *kept[4096];
+static void *keep(void *p) {
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    if (!kept[i]) {
+      kept[i] = p;
+      fake.alive++;
+      return p;
+    }
+  abort();
+}
+static void drop(void *p) {
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    if (kept[i] == p) {
+      kept[i] = NULL;
+      fake.alive--;
+      free(p);
+      return;
+    }
+  abort(); /* freed twice, or never made */
+}
+
 static size_t memory(void) {
   const char *s = getenv("FAKE_CUDA_MEMORY");
   return s ? (size_t)strtoull(s, NULL, 10) : (size_t)1 << 30;
@@ -121,26 +143,23 @@ FAKE cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
   memset(b + 1, 0xcd, n);
   b->n = n;
   fake.used += n;
-  fake.alive++;
+  keep(b);
   *p = (CUdeviceptr)(uintptr_t)(b + 1);
   return CUDA_SUCCESS;
 }
 FAKE cuMemFree_v2(CUdeviceptr p) {
   Block *b = (Block *)(uintptr_t)p - 1;
   fake.used -= b->n;
-  fake.alive--;
-  free(b);
+  drop(b);
   return CUDA_SUCCESS;
 }
 FAKE cuMemHostAlloc(void **p, size_t n, unsigned flags) {
   (void)flags;
-  *p = malloc(n);
-  fake.alive++;
-  return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  *p = keep(malloc(n));
+  return CUDA_SUCCESS;
 }
 FAKE cuMemFreeHost(void *p) {
-  free(p);
-  fake.alive--;
+  drop(p);
   return CUDA_SUCCESS;
 }
 FAKE cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags) {
@@ -205,13 +224,11 @@ static void nothing(void **args) {
 FAKE cuModuleLoadData(CUmodule *m, const void *image) {
   if (memcmp(image, "\177ELF", 4) != 0)
     return CUDA_ERROR_INVALID_IMAGE;
-  *m = malloc(1);
-  fake.alive++;
+  *m = keep(malloc(1));
   return fake.sticky;
 }
 FAKE cuModuleUnload(CUmodule m) {
-  free(m);
-  fake.alive--;
+  drop(m);
   return CUDA_SUCCESS;
 }
 /* Names of no function here do nothing; `missing` is not there. */
@@ -272,13 +289,11 @@ static CUresult done(void) {
 
 FAKE cuStreamCreate(CUstream *s, unsigned flags) {
   (void)flags;
-  *s = malloc(1);
-  fake.alive++;
+  *s = keep(malloc(1));
   return CUDA_SUCCESS;
 }
 FAKE cuStreamDestroy_v2(CUstream s) {
-  free(s);
-  fake.alive--;
+  drop(s);
   return CUDA_SUCCESS;
 }
 FAKE cuStreamQuery(CUstream s) {
@@ -295,13 +310,11 @@ FAKE cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
 }
 FAKE cuEventCreate(CUevent *e, unsigned flags) {
   (void)flags;
-  *e = malloc(1);
-  fake.alive++;
+  *e = keep(malloc(1));
   return CUDA_SUCCESS;
 }
 FAKE cuEventDestroy_v2(CUevent e) {
-  free(e);
-  fake.alive--;
+  drop(e);
   return CUDA_SUCCESS;
 }
 FAKE cuEventRecord(CUevent e, CUstream s) {
