@@ -14,7 +14,8 @@
  *   CASTs where the language converts.
  * - A tile operation is one statement whose operands are regions; one region type for all.
  * - Fragment, shared and local tiles have constant extents; global tensors may have symbolic ones.
- * Tests: tests/unit/check_ir.c; goldens tests/lower (every .ir file there is read, printed, reread).
+ * Tests: tests/unit/check_ir.c; goldens tests/lower (every .ir file there is read, printed,
+ * reread).
  */
 #ifndef TILESH_IR_H
 #define TILESH_IR_H
@@ -22,7 +23,7 @@
 #include "ops/ops.h"
 
 #define IR_MAX_RANK 8
-#define IR_MAX_NODES 10000 /* of one expression */
+#define IR_MAX_NODES 10000               /* of one expression */
 #define IR_MAX_EXTENT (INT64_C(1) << 48) /* of one axis of a tensor */
 #define IR_NO_RANGE_LO INT64_MIN
 #define IR_NO_RANGE_HI INT64_MAX
@@ -52,11 +53,11 @@ typedef struct IrBlock {
 /* ---------------------------------------------------------------- values */
 
 typedef enum IrVarKind {
-  IRV_LET,    /* bound once by LET, LOAD, ATOMIC, REDUCE to a scalar, or a thread op's destination */
-  IRV_MUT,    /* a `var`: bound by LET, changed by SET */
-  IRV_INDEX,  /* of FOR, MAP, TILE_LOOP */
-  IRV_GRID,   /* block index along a grid axis */
-  IRV_PARAM,  /* scalar parameter of the kernel */
+  IRV_LET,   /* bound once by LET, LOAD, ATOMIC, REDUCE to a scalar, or a thread op's destination */
+  IRV_MUT,   /* a `var`: bound by LET, changed by SET */
+  IRV_INDEX, /* of FOR, MAP, TILE_LOOP */
+  IRV_GRID,  /* block index along a grid axis */
+  IRV_PARAM, /* scalar parameter of the kernel */
   IRV_EXTENT, /* symbolic extent, bound from the arguments' shapes (i64) */
   IRV_STRIDE, /* element stride of axis `axis` of global buffer `buf` (i64) */
   IRV_SMS     /* number of multiprocessors of the target (i64) */
@@ -68,11 +69,11 @@ struct IrVar {
   DType type;
   IrVarKind kind;
   IrUniform uniform; /* thread level; tile level: IR_BLOCK_UNIFORM outside MAP bodies */
-  int stated;        /* IRV_MUT: 1 + the uniformity that was written (`var x: i32 warp`), to which the
-                        analysis is held; 0: none was */
-  int64_t lo, hi;    /* known inclusive range of an integer, or IR_NO_RANGE_* */
-  IrBuffer *buf;     /* IRV_STRIDE */
-  int axis;          /* IRV_STRIDE, IRV_GRID */
+  int stated;     /* IRV_MUT: 1 + the uniformity that was written (`var x: i32 warp`), to which the
+                     analysis is held; 0: none was */
+  int64_t lo, hi; /* known inclusive range of an integer, or IR_NO_RANGE_* */
+  IrBuffer *buf;  /* IRV_STRIDE */
+  int axis;       /* IRV_STRIDE, IRV_GRID */
 };
 
 struct IrExpr {
@@ -80,12 +81,13 @@ struct IrExpr {
   DType type;
   uint8_t nargs;
   bool reads_mut; /* depends on an IRV_MUT variable: not to be moved across a SET of it */
-  bool may_fault; /* evaluating it can fault (a division by what may be zero): never dropped, nor moved
-                     to where it would not have run */
+  bool may_fault; /* evaluating it can fault (a division by what may be zero): never dropped, nor
+                     moved to where it would not have run */
   IrUniform uniform;
-  uint32_t id;   /* order of creation, for tables; never for printing order */
-  uint32_t size; /* nodes when written out as a tree, saturating: at most IR_MAX_NODES (a LET names
-                    parts that are shared), so that whoever goes over the tree needs no memory of it */
+  uint32_t id; /* order of creation, for tables; never for printing order */
+  uint32_t
+      size; /* nodes when written out as a tree, saturating: at most IR_MAX_NODES (a LET names
+               parts that are shared), so that whoever goes over the tree needs no memory of it */
   union {
     Scalar value; /* OP_CONST */
     IrVar *var;   /* OP_VAR */
@@ -109,9 +111,9 @@ typedef enum IrRole { IRR_NONE, IRR_IN, IRR_OUT, IRR_INOUT, IRR_SCRATCH } IrRole
 typedef enum IrLayoutKind { IRL_ROWS, IRL_SWIZZLE, IRL_PADDED, IRL_MAP } IrLayoutKind;
 typedef struct IrLayout {
   IrLayoutKind kind;
-  int64_t amount;                /* swizzle: span in bytes (32, 64, 128); padded: elements */
-  IrVar *index[IR_MAX_RANK];     /* map: its parameters … */
-  IrExpr *offset;                /* … and the element offset they give */
+  int64_t amount;            /* swizzle: span in bytes (32, 64, 128); padded: elements */
+  IrVar *index[IR_MAX_RANK]; /* map: its parameters … */
+  IrExpr *offset;            /* … and the element offset they give */
 } IrLayout;
 
 struct IrBuffer {
@@ -125,7 +127,8 @@ struct IrBuffer {
   /* Global: element strides. NULL means that axis' IRV_STRIDE variable was not asked for and the
    * tensor is row-major and contiguous: the caller makes it so (ir_stride gives the variable). */
   IrVar *stride[IR_MAX_RANK];
-  IrExpr *init; /* `= 0`: initial value of an output; of a tile it is a MAP after its ALLOC instead */
+  IrExpr
+      *init; /* `= 0`: initial value of an output; of a tile it is a MAP after its ALLOC instead */
   IrLayout *layout; /* NULL: inferred, row-major where nothing infers */
   int64_t offset;   /* thread level, IRS_SHARED: byte offset in the block's shared memory */
   int stages;       /* scheduled: copies of a channel's tile; else 1 */
@@ -161,8 +164,8 @@ typedef struct IrAccess {
 typedef struct IrTmap {
   const char *name;
   uint32_t id;
-  IrBuffer *buf; /* the global tensor it maps */
-  int rank;      /* 1 to 5 */
+  IrBuffer *buf;     /* the global tensor it maps */
+  int rank;          /* 1 to 5 */
   IrExpr *dim[5];    /* elements (i64) */
   IrExpr *stride[5]; /* bytes (i64); [0] unused, implied */
   int64_t box[5];    /* elements */
@@ -174,8 +177,8 @@ typedef struct IrTmap {
 
 typedef enum IrKind {
   /* any level */
-  IRK_LET,      /* var = value, where it stands; also declares an IRV_MUT */
-  IRK_SET,      /* changes an IRV_MUT */
+  IRK_LET, /* var = value, where it stands; also declares an IRV_MUT */
+  IRK_SET, /* changes an IRV_MUT */
   IRK_FOR,
   IRK_WHILE,
   IRK_IF,
@@ -185,17 +188,17 @@ typedef enum IrKind {
   IRK_LOAD,     /* var = element. Thread level: of REG, LOCAL, GLOBAL, or SHARED with an offset */
   IRK_STORE,    /* element = value */
   IRK_ATOMIC,
-  IRK_REPORT,   /* print, assert */
+  IRK_REPORT, /* print, assert */
   /* tile and scheduled level */
-  IRK_ALLOC,    /* a tile's declaration: its elements are unwritten from here on */
+  IRK_ALLOC, /* a tile's declaration: its elements are unwritten from here on */
   IRK_COPY,
-  IRK_MAP,      /* whole-tile expressions, fill and `parallel` loops alike */
+  IRK_MAP, /* whole-tile expressions, fill and `parallel` loops alike */
   IRK_REDUCE,
   IRK_SCAN,
   IRK_DOT,
   /* scheduled level */
   IRK_TILE_LOOP,
-  IRK_ROLES,    /* also thread level */
+  IRK_ROLES, /* also thread level */
   IRK_CHANNEL,
   IRK_ACQUIRE,
   IRK_COMMIT,
@@ -206,13 +209,20 @@ typedef enum IrKind {
   IRK_RELAYOUT,
   IRK_SYNC,
   /* thread level */
-  IRK_OP,       /* a THREAD row of ops.def */
+  IRK_OP, /* a THREAD row of ops.def */
   IRK_COUNT
 } IrKind;
 
-typedef enum IrLoop { IRF_SERIAL, IRF_UNROLL, IRF_VECTORIZED, IRF_PIPELINED, IRF_PERSISTENT } IrLoop;
+typedef enum IrLoop {
+  IRF_SERIAL,
+  IRF_UNROLL,
+  IRF_VECTORIZED,
+  IRF_PIPELINED,
+  IRF_PERSISTENT
+} IrLoop;
 
-typedef struct IrFor { /* lo, hi, step are evaluated once; iterates while index < hi (> for step < 0) */
+typedef struct IrFor { /* lo, hi, step are evaluated once; iterates while index < hi (> for step <
+                          0) */
   IrVar *index;
   IrExpr *lo, *hi, *step; /* of the index' type; a step of 0 is a fault */
   IrLoop loop;
@@ -243,8 +253,8 @@ typedef struct IrAtomic {
 } IrAtomic;
 
 typedef struct IrReportPart { /* printed in order, separated by spaces */
-  const char *text;  /* or */
-  IrExpr *value;     /* or */
+  const char *text;           /* or */
+  IrExpr *value;              /* or */
   IrRegion *region;
 } IrReportPart;
 typedef enum IrReportKind { IRP_PRINT, IRP_ASSERT } IrReportKind;
@@ -260,7 +270,7 @@ typedef struct IrCopy { /* converts the dtype; outside: reads pad, writes nothin
   IrRegion dst, src;
   IrExpr *pad; /* NULL: zero */
   IrEngine engine;
-  IrBuffer *signal; /* explicit specialisation: barrier buffer … */
+  IrBuffer *signal;     /* explicit specialisation: barrier buffer … */
   IrExpr *signal_index; /* … and which */
 } IrCopy;
 
@@ -319,7 +329,8 @@ typedef struct IrRoles { /* every warp of the block is in at most one role */
   int nroles;
 } IrRoles;
 
-typedef struct IrChannel { /* scheduled: a ring of `stages` between roles (or one role and its copies) */
+typedef struct IrChannel { /* scheduled: a ring of `stages` between roles (or one role and its
+                              copies) */
   const char *name;
   uint32_t id;
   IrBuffer **tile;
@@ -330,7 +341,7 @@ typedef struct IrChannelOp { /* ACQUIRE, COMMIT, WAIT, RELEASE */
   IrChannel *channel;
   int behind; /* RELEASE: of the stage so many waits ago */
 } IrChannelOp;
-typedef struct IrSync { /* barrier of some warps; proxy fence before it where asked */
+typedef struct IrSync {  /* barrier of some warps; proxy fence before it where asked */
   int first_warp, warps; /* warps 0: the whole block */
   bool proxy_async;
 } IrSync;
@@ -338,7 +349,14 @@ typedef struct IrRelayout {
   IrRegion dst, src;
 } IrRelayout;
 
-typedef enum IrOperandKind { IRO_EXPR, IRO_VAR, IRO_REGS, IRO_GLOBAL, IRO_TMAP, IRO_DTYPE } IrOperandKind;
+typedef enum IrOperandKind {
+  IRO_EXPR,
+  IRO_VAR,
+  IRO_REGS,
+  IRO_GLOBAL,
+  IRO_TMAP,
+  IRO_DTYPE
+} IrOperandKind;
 typedef struct IrOperand { /* which kind follows from the letter of the row's signature */
   IrOperandKind kind;
   IrExpr *expr;  /* e i s: value; REGS: first register (constant, or affine in unrolled indices);
@@ -367,9 +385,9 @@ struct IrStmt {
     IrWhile while_;
     IrIf if_;
     struct {
-      IrVar *var;     /* LOAD */
+      IrVar *var; /* LOAD */
       IrAccess at;
-      IrExpr *value;  /* STORE */
+      IrExpr *value; /* STORE */
     } access;
     IrAtomic atomic;
     IrReport report;
@@ -393,8 +411,8 @@ struct IrStmt {
 /* ---------------------------------------------------------------- kernel */
 
 typedef struct IrParam { /* in the order of the signature: inputs, then outputs, then scratch */
-  IrBuffer *buf; /* a tensor, or */
-  IrVar *var;    /* a scalar (IRV_PARAM) */
+  IrBuffer *buf;         /* a tensor, or */
+  IrVar *var;            /* a scalar (IRV_PARAM) */
 } IrParam;
 
 struct IrKernel {
@@ -404,25 +422,26 @@ struct IrKernel {
   IrLevel level;
   Span span;
   VEC(IrParam) params;
-  VEC(IrVar *) vars;       /* by id */
-  VEC(IrBuffer *) buffers; /* by id */
-  VEC(IrTmap *) tmaps;     /* by id */
+  VEC(IrVar *) vars;         /* by id */
+  VEC(IrBuffer *) buffers;   /* by id */
+  VEC(IrTmap *) tmaps;       /* by id */
   VEC(IrChannel *) channels; /* by id */
-  VEC(const char *) sites;   /* thread level: what FAULT says, by its second operand: "index {0} is
-                                outside axis 1 of A, whose extent is {1}" */
-  IrBlock pre;             /* LETs of parameters and extents that the grid, tensor maps and scratch's
-                              extents use; the body may use their variables too */
-  int grid_rank;           /* 0: one block */
+  VEC(const char *)
+  sites;         /* thread level: what FAULT says, by its second operand: "index {0} is
+                    outside axis 1 of A, whose extent is {1}" */
+  IrBlock pre;   /* LETs of parameters and extents that the grid, tensor maps and scratch's
+                    extents use; the body may use their variables too */
+  int grid_rank; /* 0: one block */
   IrExpr *grid[3];
   IrVar *grid_index[3];
-  int threads;             /* of a block; 0: the compiler's choice (tile level) */
-  int64_t shared_bytes;    /* thread level: dynamic shared memory of a block */
-  int cluster[3];          /* 0 or 1: none */
-  int raster;              /* grouped(n); 0: the compiler's choice */
+  int threads;          /* of a block; 0: the compiler's choice (tile level) */
+  int64_t shared_bytes; /* thread level: dynamic shared memory of a block */
+  int cluster[3];       /* 0 or 1: none */
+  int raster;           /* grouped(n); 0: the compiler's choice */
   bool exact, unchecked, cooperative, resident;
-  int min_blocks;          /* launch bounds: blocks a multiprocessor; 0: not said, 1 is printed */
+  int min_blocks; /* launch bounds: blocks a multiprocessor; 0: not said, 1 is printed */
   IrBlock body;
-  struct IrTable *table;   /* hash-consing; private to ir.c */
+  struct IrTable *table; /* hash-consing; private to ir.c */
 };
 
 /* ---------------------------------------------------------------- building (ir.c) */
@@ -459,7 +478,7 @@ IrExpr *ir_op3(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b, IrExpr *c);
 /* General form; type is used where the row does not decide it (CAST, BITCAST, leaves). */
 IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nargs);
 IrExpr *ir_cast(IrKernel *k, IrExpr *e, DType type); /* e itself where it has the type */
-bool ir_is_const(const IrExpr *e, int64_t *value); /* an integer constant */
+bool ir_is_const(const IrExpr *e, int64_t *value);   /* an integer constant */
 
 /* Inclusive bounds of an integer expression, from constants and the variables' lo and hi; false
  * where nothing is known, or where it may wrap. */
@@ -509,18 +528,18 @@ void ir_uniform(IrKernel *k);
 
 /* What a launch binds: one value a variable (by id), one tensor a global buffer (by id). */
 typedef struct IrTensorArg {
-  void *data;                   /* host or device address of element 0 */
+  void *data; /* host or device address of element 0 */
   int64_t extent[IR_MAX_RANK];
-  int64_t stride[IR_MAX_RANK];  /* elements */
+  int64_t stride[IR_MAX_RANK]; /* elements */
   int rank;
   DType dtype;
-  uint8_t *written;             /* evaluator: one byte an element in row-major order, for outputs that
-                                   start unwritten; NULL: everything is written */
+  uint8_t *written; /* evaluator: one byte an element in row-major order, for outputs that
+                       start unwritten; NULL: everything is written */
 } IrTensorArg;
 typedef struct IrBinding {
-  Scalar *value;        /* by variable id: params, extents, strides, sms, `pre` lets */
-  IrTensorArg *tensor;  /* by buffer id (global ones) */
-  int64_t grid[3];      /* blocks along each axis */
+  Scalar *value;       /* by variable id: params, extents, strides, sms, `pre` lets */
+  IrTensorArg *tensor; /* by buffer id (global ones) */
+  int64_t grid[3];     /* blocks along each axis */
 } IrBinding;
 /* Binds extents from the shapes in b->tensor (inputs and inouts given; outputs' shapes are computed
  * into it, data left alone), scalar parameters from b->value, then strides, `pre` and the grid.
