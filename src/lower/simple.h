@@ -18,6 +18,7 @@
 /* Where a tile of the program lies. */
 typedef struct Place {
   bool tile;                   /* a tile of the program (not a parameter) */
+  bool fragment;               /* declared so: the compiler's to place */
   bool spilled;                /* in global scratch: row-major behind the block's slot */
   int rank;                    /* of the program's tile */
   int64_t extent[IR_MAX_RANK]; /* of the program's tile */

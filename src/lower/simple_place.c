@@ -30,6 +30,7 @@ static void note_tile(Simple *s, const IrBuffer *b) {
   Place *p = low_place_of(s, b);
   int64_t n = 1;
   p->tile = true;
+  p->fragment = b->space == IRS_FRAGMENT;
   p->rank = b->rank;
   for (int i = 0; i < b->rank; i++) {
     ir_is_const(b->extent[i], &p->extent[i]);
@@ -138,12 +139,17 @@ static int64_t plan(Simple *s) {
   return plan_block(s, &s->k->body, &live);
 }
 
-/* Moving the largest first keeps most tiles in shared memory. */
+/* Moving the largest first keeps most tiles in shared memory. Fragments go before shared tiles: of
+ * those the author has said where they lie. */
 static Place *largest(Simple *s) {
   Place *best = NULL;
   for (size_t i = 0; i < s->place.n; i++) {
     Place *p = &s->place.v[i];
-    if (p->tile && !p->spilled && p->bytes && (!best || p->bytes > best->bytes))
+    if (!p->tile || p->spilled || !p->bytes)
+      continue;
+    bool first =
+        best && p->fragment != best->fragment ? p->fragment : !best || p->bytes > best->bytes;
+    if (first)
       best = p;
   }
   return best;
