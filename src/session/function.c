@@ -86,9 +86,8 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   Module *module = s->module;
   session_stack(s, span);
   if (s->depth + 2 >= MAX_DEPTH || !guard_enter(s->guard))
-    host_fail(s, E0810, span, "calls are nested too deeply: %s calls itself without an end?",
-              ast->name.text);
-  val_retain(fn); /* the body may define the function anew */
+    host_too_deep(s, span);
+  val_keep(s, fn); /* the body may define the function anew */
   s->frame = s->block = vars;
   s->module = fn.as.obj->as.fn.module;
   for (size_t p = 0; p < ast->params.n; p++)
@@ -102,7 +101,6 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   s->block = block;
   s->module = module;
   guard_leave(s->guard);
-  val_release(val_keep(s, fn));
   if (flow == FLOW_RETURN) { /* do_return took a reference */
     val_keep(s, result);
     val_release(result);

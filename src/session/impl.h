@@ -94,6 +94,7 @@ _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *
 void *session_alloc(Session *s, size_t n);
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
+_Noreturn void host_too_deep(Session *s, Span span);
 /* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
 void session_poll(Session *s);             /* raises ST_INTERRUPTED where the flag is set */

@@ -92,7 +92,12 @@ void session_stack(Session *s, Span span) {
   char *here = __builtin_frame_address(0);
   size_t used = (size_t)(here < s->stack_base ? s->stack_base - here : here - s->stack_base);
   if (used > s->stack_room)
-    host_fail(s, E0810, span, "calls are nested too deeply");
+    host_too_deep(s, span);
+}
+
+void host_too_deep(Session *s, Span span) {
+  host_fail_hint(s, E0810, span, "does a function call itself without an end?",
+                 "calls are nested too deeply");
 }
 
 /* Boundaries ------------------------------------------------------------------------------- */
