@@ -324,9 +324,9 @@ START_TEST(reductions) {
       int64_t ex[2] = {rows, cols};
       ev_give(e, "A", DT_F32, 2, ex, ev_small);
       ev_ok(e);
-      double all = o == 0 ? 0 : o == 2 ? INFINITY : o == 3 ? 0 : -INFINITY;
+      double all = o == 0 ? 0 : o == 2 ? (double)INFINITY : o == 3 ? 0 : -(double)INFINITY;
       for (int64_t i = 0; i < n; i++) {
-        double want = o == 0 ? 0 : o == 2 ? INFINITY : o == 3 ? 0 : -INFINITY;
+        double want = o == 0 ? 0 : o == 2 ? (double)INFINITY : o == 3 ? 0 : -(double)INFINITY;
         for (int64_t j = 0; j < (axis ? cols : rows); j++) {
           double x = ev_small(axis ? i * cols + j : j * cols + i);
           want = o == 0   ? want + x

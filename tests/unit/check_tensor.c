@@ -207,7 +207,7 @@ START_TEST(aranges) {
   ck_assert_double_eq(tensor_get(f, &five).as.f, 3.0);
   Tensor *none = tensor_arange(DT_I32, integer(3), integer(3), integer(1), &why);
   ck_assert_int_eq(none->extent[0], 0);
-  ck_assert_ptr_null(tensor_arange(DT_F32, real(0), real(INFINITY), real(1), &why));
+  ck_assert_ptr_null(tensor_arange(DT_F32, real(0), real((double)INFINITY), real(1), &why));
   ck_assert_ptr_null(
       tensor_arange(DT_I64, integer(INT64_MIN), integer(INT64_MAX), integer(1), &why));
   Tensor *i = tensor_eye(DT_BF16, 3, 4, &why);
@@ -295,10 +295,10 @@ START_TEST(compares) {
   ck_assert(tensor_allclose(a, b, 0, 0.5, &close, NULL, &why) && close);
   ck_assert(tensor_allclose(a, b, 0, 0.4, &close, &d, &why) && !close);
   ck_assert_double_eq(d.b.as.f, 5.5);
-  tensor_set(b, (const int64_t[]){0, 0}, real(NAN));
+  tensor_set(b, (const int64_t[]){0, 0}, real((double)NAN));
   ck_assert(tensor_allclose(b, b, 1, 1, &close, &d, &why) && !close);
   ck_assert(tensor_maxdiff(b, b, &d, &why) && d.max_abs == 0);
-  tensor_set(b, (const int64_t[]){0, 0}, real(INFINITY));
+  tensor_set(b, (const int64_t[]){0, 0}, real((double)INFINITY));
   ck_assert(tensor_allclose(a, b, 1, 1, &close, NULL, &why) && !close);
   ck_assert(tensor_allclose(b, b, 0, 0, &close, NULL, &why) && close);
   tensor_release(a);
@@ -331,7 +331,7 @@ START_TEST(prints_columns) {
   t = vector(DT_F32, 4, (const double[]){0.5, -12.25, 3, 0.1});
   expect_text(t, "f32[4] on cpu\n[  0.5  -12.25   3.     0.1 ]\n");
   tensor_release(t);
-  t = vector(DT_F16, 3, (const double[]){NAN, INFINITY, -1.5});
+  t = vector(DT_F16, 3, (const double[]){(double)NAN, (double)INFINITY, -1.5});
   expect_text(t, "f16[3] on cpu\n[ nan  inf -1.5]\n");
   tensor_release(t);
   t = vector(DT_F64, 3, (const double[]){1e-7, 2.5e10, 0});
