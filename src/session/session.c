@@ -53,9 +53,12 @@ void host_fail_with(Session *s, Status why) {
 
 /* ir_bind and the like know parameters but no places: the call is the place. */
 void session_fail_at(Session *s, Span span) {
-  for (size_t i = 0; i < s->diags.n; i++)
-    if (!s->diags.v[i]->span.file)
-      s->diags.v[i]->span = span;
+  for (size_t i = 0; i < s->diags.n; i++) {
+    Diag *d = s->diags.v[i];
+    if (d->span.file)
+      diag_also(&s->diags, d, d->span, NULL); /* the parameter, below the call */
+    d->span = span;
+  }
   guard_raise(s->guard, ST_FAIL);
 }
 
