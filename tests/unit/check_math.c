@@ -76,9 +76,9 @@ static float call(OpCode op, double x, double y) {
   return r;
 }
 
-static const double special[] = {0.0,      -0.0,   1.0,   -1.0,     2.0,       -2.0,  3.0,
-                                 -3.0,     0.5,    -0.5,  1.5,      -1.5,      1e-40, -1e-40,
-                                 1e-30,    -1e-30, 3e38,  -3e38,    1e10,      88.7,  -103.5,
+static const double special[] = {0.0,      -0.0,   1.0,   -1.0,     2.0,       -2.0,       3.0,
+                                 -3.0,     0.5,    -0.5,  1.5,      -1.5,      1e-40,      -1e-40,
+                                 1e-30,    -1e-30, 3e38,  -3e38,    1e10,      88.7,       -103.5,
                                  16777217, -1e7,   65536, HUGE_VAL, -HUGE_VAL, (double)NAN};
 enum { SPECIAL = sizeof special / sizeof special[0] };
 
