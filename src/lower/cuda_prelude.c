@@ -91,24 +91,6 @@ static int find_generic(Printer *p, const char *name, const Suffix **s) {
   return -1;
 }
 
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* Of doubles what is not there in our own words is the device's library, if it has it. */
-static bool from_library(Printer *p, const char *name) {
-  int at = ends_with(name, "_f64") ? find("ts_f64_library") : -1;
-  const char *call = arena_printf(p->a, " %s(", name);
-  for (int i = at + 1; at >= 0 && i < end_of(at + 1); i++)
-    if (strstr(lines[i], call)) {
-      (void)cuda_part(p, "fn");
-      expand(&p->prelude, lines[i], NULL);
-      return true;
-    }
-  return false;
-}
-
 bool cuda_part_known(const Printer *p, const char *name) {
   return map_get(p->parts, name) != NULL;
 }
@@ -123,7 +105,7 @@ bool cuda_part(Printer *p, const char *name) {
   if (head < 0)
     head = find_generic(p, name, &s);
   if (head < 0)
-    return from_library(p, name) && (map_set(p->parts, name, p), true);
+    return false;
   map_set(p->parts, name, p);
   add_lines(p, head, s);
   return true;

@@ -713,28 +713,5 @@ TS_FN float ts_atomic_add_bf16(unsigned short *p, float x) {
   } while (old != seen);
   return ts_load_bf16(old);
 }
-/* ---- mathematics in f64: the device's own library -------------------------------------------- */
-//@ ts_f64_library: fn
-TS_FN double ts_rsqrt_f64(double x) { return 1.0 / sqrt(x); }
-TS_FN double ts_cbrt_f64(double x) { return cbrt(x); }
-TS_FN double ts_exp_f64(double x) { return exp(x); }
-TS_FN double ts_exp2_f64(double x) { return exp2(x); }
-TS_FN double ts_expm1_f64(double x) { return expm1(x); }
-TS_FN double ts_log_f64(double x) { return log(x); }
-TS_FN double ts_log2_f64(double x) { return log2(x); }
-TS_FN double ts_log1p_f64(double x) { return log1p(x); }
-TS_FN double ts_sin_f64(double x) { return sin(x); }
-TS_FN double ts_cos_f64(double x) { return cos(x); }
-TS_FN double ts_tan_f64(double x) { return tan(x); }
-TS_FN double ts_asin_f64(double x) { return asin(x); }
-TS_FN double ts_acos_f64(double x) { return acos(x); }
-TS_FN double ts_atan_f64(double x) { return atan(x); }
-TS_FN double ts_atan2_f64(double y, double x) { return atan2(y, x); }
-TS_FN double ts_sinh_f64(double x) { return sinh(x); }
-TS_FN double ts_cosh_f64(double x) { return cosh(x); }
-TS_FN double ts_tanh_f64(double x) { return tanh(x); }
-TS_FN double ts_sigmoid_f64(double x) { return 1.0 / (1.0 + exp(-x)); }
-TS_FN double ts_erf_f64(double x) { return erf(x); }
-TS_FN double ts_pow_f64(double x, double y) { return pow(x, y); }
 //@ math:
 /* Below: the parts of src/ops/math.inc. */

@@ -14,42 +14,28 @@ GRIDS
 /* ---- mathematics -------------------------------------------------------------------------------
  */
 
-#define FUNCTION(f)                                                                                \
+/* Strips of a MATH row of ops.def: ts_NAME and ts_NAME_f64 of math.inc. */
+#define plain_1(f)                                                                                 \
   STRIP1(f##_f32, float, float, ts_##f(x))                                                         \
-  STRIP1(f##_f64, double, double, f(x))                                                            \
+  STRIP1(f##_f64, double, double, ts_##f##_f64(x))                                                 \
   NARROW(f, 1)
-/* One line a function: f32, f64, and the four narrow types by the f32 one. */
-FUNCTION(cbrt)
-FUNCTION(exp)
-FUNCTION(exp2)
-FUNCTION(expm1)
-FUNCTION(log)
-FUNCTION(log2)
-FUNCTION(log1p)
-FUNCTION(asin)
-FUNCTION(acos)
-FUNCTION(atan)
-FUNCTION(sinh)
-FUNCTION(cosh)
-FUNCTION(tanh)
-FUNCTION(erf)
+#define plain_2(f)                                                                                 \
+  STRIP2(f##_f32, float, float, ts_##f(x, y))                                                      \
+  STRIP2(f##_f64, double, double, ts_##f##_f64(x, y))                                              \
+  NARROW(f, 2)
+/* Those of angles are written below, since what is near differs. */
+#define turned_1(f)
 
-/* Never the exponential of a large number: that would be infinite. */
-static inline double sigmoid_of(double x) {
-  double e = exp(-fabs(x));
-  return (x < 0 ? e : 1) / (1 + e);
-}
-STRIP1(rsqrt_f32, float, float, ts_rsqrt(x))
-STRIP1(rsqrt_f64, double, double, 1 / sqrt(x))
-NARROW(rsqrt, 1)
-STRIP1(sigmoid_f32, float, float, ts_sigmoid(x))
-STRIP1(sigmoid_f64, double, double, sigmoid_of(x))
-NARROW(sigmoid, 1)
-STRIP2(atan2_f32, float, float, ts_atan2(x, y))
-STRIP2(atan2_f64, double, double, atan2(x, y))
-NARROW(atan2, 2)
+#define PURE(...)
+#define REDUCE(...)
+#define ATOMIC(...)
+#define THREAD(...)
+#define MATH(E, f, arity, strips, acc, doc) strips##_##arity(f)
+#include "ops.def"
+
+/* The one function that takes integers too (arith.c has those). */
 STRIP2(pow_f32, float, float, ts_pow(x, y))
-STRIP2(pow_f64, double, double, pow(x, y))
+STRIP2(pow_f64, double, double, ts_pow_f64(x, y))
 NARROW(pow, 2)
 
 /* Angles of moderate size go through a loop without branches; the others are seen to one by one.
@@ -73,17 +59,17 @@ NARROW(pow, 2)
     }                                                                                              \
     return n;                                                                                      \
   }                                                                                                \
-  STRIP1(f##_f64, double, double, f(x))                                                            \
+  STRIP1(f##_f64, double, double, ts_##f##_f64(x))                                                 \
   NARROW(f, 1)
+/* clang-format off */
 TURNING(sin, x == 0.0f ? x : ts_turned(ts_angle_near(x), 0))
 TURNING(cos, ts_turned(ts_angle_near(x), 1))
 TURNING(tan, x == 0.0f ? x : ts_tan_part(ts_angle_near(x)))
+/* clang-format on */
 
-/* ---- packing, descriptors ----------------------------------------------------------------------
- */
+/* ---- packing, descriptors ------------------------------------------------------------------ */
 
 /* The bits of a narrow float on whose grid x already is. */
-/* bf16 is the upper half of a float. */
 static inline uint32_t bits_bf16(float x) {
   return f32_bits(x) >> 16;
 }
@@ -136,27 +122,9 @@ STRIP1(ex2_f32, float, float, ts_ex2(x))
 STRIP1(rcp_f32, float, float, 1.0f / x)
 
 const OpStrip ISA(strip_special)[OP_COUNT][DT_COUNT] = {
+#define MATH(E, f, arity, strips, acc, doc) [OP_##E] = {ROW_ROUNDED(f)},
+#include "ops.def"
     [OP_POW] = {ROW_ROUNDED(pow)},
-    [OP_RSQRT] = {ROW_ROUNDED(rsqrt)},
-    [OP_CBRT] = {ROW_ROUNDED(cbrt)},
-    [OP_EXP] = {ROW_ROUNDED(exp)},
-    [OP_EXP2] = {ROW_ROUNDED(exp2)},
-    [OP_EXPM1] = {ROW_ROUNDED(expm1)},
-    [OP_LOG] = {ROW_ROUNDED(log)},
-    [OP_LOG2] = {ROW_ROUNDED(log2)},
-    [OP_LOG1P] = {ROW_ROUNDED(log1p)},
-    [OP_SIN] = {ROW_ROUNDED(sin)},
-    [OP_COS] = {ROW_ROUNDED(cos)},
-    [OP_TAN] = {ROW_ROUNDED(tan)},
-    [OP_ASIN] = {ROW_ROUNDED(asin)},
-    [OP_ACOS] = {ROW_ROUNDED(acos)},
-    [OP_ATAN] = {ROW_ROUNDED(atan)},
-    [OP_ATAN2] = {ROW_ROUNDED(atan2)},
-    [OP_SINH] = {ROW_ROUNDED(sinh)},
-    [OP_COSH] = {ROW_ROUNDED(cosh)},
-    [OP_TANH] = {ROW_ROUNDED(tanh)},
-    [OP_SIGMOID] = {ROW_ROUNDED(sigmoid)},
-    [OP_ERF] = {ROW_ROUNDED(erf)},
     [OP_EX2] = {[DT_F32] = ex2_f32},
     [OP_RCP] = {[DT_F32] = rcp_f32},
     [OP_PACK_BF16] = {[DT_F32] = pack_bf16},
