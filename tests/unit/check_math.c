@@ -99,6 +99,8 @@ START_TEST(special_values) {
       ck_assert(isnan(p) || !!signbit(p) == !!signbit(pow(x, y)));
       ck_assert_msg(ulps(a, atan2(x, y)) <= 2, "atan2 of %a, %a: %a", x, y, (double)a);
       ck_assert(isnan(a) || !!signbit(a) == !!signbit(atan2(x, y)));
+      float h = call(OP_HYPOT, x, y);
+      ck_assert_msg(ulps(h, hypot(x, y)) <= 2, "hypot of %a, %a: %a", x, y, (double)h);
     }
   }
 }
@@ -116,6 +118,8 @@ START_TEST(two_operands) {
     float p = call(OP_POW, x, y), a = call(OP_ATAN2, x, y);
     ck_assert_msg(ulps(p, pow(x, y)) <= 4, "pow of %a, %a: %a", x, y, (double)p);
     ck_assert_msg(ulps(a, atan2(x, y)) <= 2, "atan2 of %a, %a: %a", x, y, (double)a);
+    float h = call(OP_HYPOT, x, y);
+    ck_assert_msg(ulps(h, hypot(x, y)) <= 2, "hypot of %a, %a: %a", x, y, (double)h);
   }
 }
 END_TEST
