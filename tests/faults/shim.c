@@ -1,8 +1,8 @@
 /* shim.c: makes one allocation or one write of a program fail; loaded before the C library.
  *
- * In, by the environment: FAULT_ALLOC=N fails the N-th allocation (from 1) and, with FAULT_STAY=1, all
- * after it; FAULT_WRITE=N the N-th write with ENOSPC; FAULT_COUNT=FILE says at the end how many of
- * each there were. Used by tests/faults/run.
+ * In, by the environment: FAULT_ALLOC=N fails the N-th allocation (from 1) and, with FAULT_STAY=1,
+ * all after it; FAULT_WRITE=N the N-th write with ENOSPC; FAULT_COUNT=FILE says at the end how many
+ * of each there were. Used by tests/faults/run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,11 +52,17 @@ static int fails(void) {
   return 1;
 }
 
-void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
+void *malloc(size_t size) {
+  return fails() ? NULL : __libc_malloc(size);
+}
 
-void *calloc(size_t n, size_t size) { return fails() ? NULL : __libc_calloc(n, size); }
+void *calloc(size_t n, size_t size) {
+  return fails() ? NULL : __libc_calloc(n, size);
+}
 
-void *realloc(void *p, size_t size) { return fails() ? NULL : __libc_realloc(p, size); }
+void *realloc(void *p, size_t size) {
+  return fails() ? NULL : __libc_realloc(p, size);
+}
 
 ssize_t write(int fd, const void *data, size_t n) {
   if (atomic_fetch_add(&writes, 1) + 1 == fail_write && fd != 2) {
