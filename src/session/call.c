@@ -210,10 +210,13 @@ static Tensor *new_output(Launch *l, size_t i) {
 }
 
 /* After a tensor was replaced: its strides may be others. */
+/* `data` is only a mark here: ir_bind keeps the strides of an output that has some, which may be a
+ * view. The address is set when the launch moves its arguments. */
 static void set_arg(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   IrTensorArg *a = &l->b->tensor[b->id];
   *a = tensor_arg(l->tensor[i]);
+  a->data = l->tensor[i];
 }
 
 /* Outputs and inout tensors: what a run may change. */
@@ -265,8 +268,10 @@ static void allocate(Launch *l) {
     if (!b)
       continue;
     if (l->tensor[i]) {
-      if (b->role == IRR_OUT)
+      if (b->role == IRR_OUT) {
         check_given_output(l, i);
+        set_arg(l, i);
+      }
       continue;
     }
     l->tensor[i] = new_output(l, i);
