@@ -385,14 +385,22 @@ static AstExpr *swapped_index(Check *c, const AstExpr *e, int rank) {
   return r;
 }
 
+/* Whether the last two axes of what is indexed are left, so that they can be swapped back. What is
+ * itself a slice of a tile is indexed as a value (TE_SLICE), all else as a region of its buffer. */
+static bool keeps_last_two(const TExpr *r) {
+  if (r->kind != TE_REGION && r->kind != TE_SLICE)
+    return false;
+  int n = r->kind == TE_REGION ? r->as.region.buf->rank : r->arg[0]->type.rank;
+  return n >= 2 && r->as.region.axis[n - 1].keep && r->as.region.axis[n - 2].keep;
+}
+
 /* Indexing `x.T` is indexing x the other way round, so that a transposed region stays a region of
  * its buffer. */
 static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   if (base->kind == TE_REGION && base->as.region.trans && !has_new_axes(e) &&
       e->as.index.n <= (size_t)base->type.rank) {
     TExpr *r = index_base(c, swapped_index(c, e, base->type.rank), untransposed(c, base));
-    bool both = r->kind == TE_REGION && r->as.region.axis[r->as.region.buf->rank - 1].keep &&
-                r->as.region.axis[r->as.region.buf->rank - 2].keep;
+    bool both = keeps_last_two(r);
     if (r->kind == TE_ELEM)
       r->as.region.trans = true; /* should copy take it for an origin */
     return both ? sema_transpose(c, r, e->span) : r;
