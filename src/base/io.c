@@ -75,6 +75,9 @@ typedef struct Reading {
   int error;
 } Reading;
 
+/* Of what does not say its size: a device like /dev/zero has no end. */
+enum { MOST_BYTES = 1 << 28 };
+
 /* Reads until the end under a boundary of its own, so that io_read_file can close the descriptor
  * when memory runs out. The expected size is only a hint: files grow, and /proc says 0. */
 static void read_all(Guard *guard, void *ctx) {
@@ -83,7 +86,8 @@ static void read_all(Guard *guard, void *ctx) {
   arena_set_guard(r->arena, guard);
   str_pad(&r->text, '\0', r->expected + 1); /* one more, to see the end without growing */
   r->text.n = 0;
-  for (;;) {
+  size_t most = r->expected ? SIZE_MAX : MOST_BYTES;
+  while (r->text.n <= most) {
     if (r->text.cap - r->text.n < 2) {
       size_t had = r->text.n;
       str_pad(&r->text, '\0', 65536);
@@ -98,6 +102,8 @@ static void read_all(Guard *guard, void *ctx) {
     }
     r->text.n += (size_t)got;
   }
+  if (r->text.n > most)
+    r->error = EFBIG;
   r->text.s[r->text.n] = '\0';
   arena_set_guard(r->arena, outer);
 }

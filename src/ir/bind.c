@@ -159,6 +159,8 @@ static bool linear(const Bind *x, const IrExpr *e, Linear *out, int depth) {
  * In the sink's arena: messages outlive the binding. */
 static const char *expr_text(const Bind *x, const IrExpr *e) {
   Str s = str_new(x->sink->arena);
+  while (e->op == OP_CAST) /* the program does not say i64(n) */
+    e = e->arg[0];
   ir_print_expr(x->k, e, &s);
   return str_text(&s);
 }

@@ -425,6 +425,9 @@ Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span
     return join(s, x, y);
   if (op == AST_MATMUL)
     return arith_product(s, x, y, span, where);
+  if (op == AST_ADD && (x.kind == VAL_STRING || y.kind == VAL_STRING))
+    host_fail_hint(s, E0801, span, "str(x) makes a string of a value", "%s and %s do not add",
+                   val_describe(s, x), val_describe(s, y));
   if (!is_operand(x))
     bad_operand(s, name, x, where[0]);
   if (!is_operand(y))
