@@ -129,6 +129,12 @@ void eval_compile_alloc(Compiler *c, IrStmt *s);
 void eval_compile_map(Compiler *c, IrStmt *s);
 void eval_compile_tile_op(Compiler *c, IrStmt *s);
 void eval_compile_thread_op(Compiler *c, IrStmt *s);
+/* Scheduled level (compile_sched.c): what s touches; the agents of ROLES; a TILE_LOOP's registers;
+ * other statements of that level, false where s is none. */
+void eval_compile_touch(Compiler *c, IrStmt *s);
+void eval_compile_fork(Compiler *c, IrStmt *s);
+struct SchedTiles *eval_compile_tiles(Compiler *c, const IrTileLoop *l);
+bool eval_compile_scheduled(Compiler *c, IrStmt *s);
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out);
 void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]);
 int eval_compile_array(Compiler *c, const IrBuffer *b);

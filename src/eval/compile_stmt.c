@@ -10,6 +10,7 @@
  * jumps: most guards and most loops are that.
  */
 #include "compile.h"
+#include "sched.h"
 
 /* ---------------------------------------------------------------- masks */
 
@@ -407,6 +408,25 @@ static void compile_for(Compiler *c, IrStmt *s) {
     compile_for_uniform(c, s);
 }
 
+/* This block's share of the grid's tiles, one after the other. */
+static void compile_tile_loop(Compiler *c, IrStmt *s) {
+  IrTileLoop *t = &s->as.tile_loop;
+  struct SchedTiles *tiles = eval_compile_tiles(c, t);
+  eval_emit(c, (EvalInsn){.code = BC_TILE_START, .as.data = tiles});
+  LoopState l;
+  loop_open(c, &l, &t->body, false);
+  for (int i = 0; i < t->naxes; i++)
+    if (t->index[i])
+      eval_var_bind(c, t->index[i], tiles->index[i], false);
+  size_t top = c->code->n;
+  size_t test = eval_emit(c, (EvalInsn){.code = BC_TILE, .as.data = tiles});
+  loop_body(c, &l, &t->body);
+  eval_emit(c, (EvalInsn){.code = BC_TILE_NEXT, .as.data = tiles});
+  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = BC_BACK}), top);
+  eval_patch(c, test);
+  loop_close(c, &l);
+}
+
 /* ---------------------------------------------------------------- while */
 
 /* The condition's block is part of every iteration, and its variables live through the body. */
@@ -456,7 +476,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
 /* Warps of other roles jump over the body. */
 static void compile_roles(Compiler *c, IrStmt *s) {
   if (!c->thread) {
-    eval_unsupported(c, "roles above thread level yet");
+    eval_compile_fork(c, s);
     return;
   }
   for (int i = 0; i < s->as.roles.nroles; i++) {
@@ -477,6 +497,7 @@ void eval_compile_stmt(Compiler *c, IrStmt *s) {
     c->span = s->span;
   c->serial++;
   eval_scope_open(c);
+  eval_compile_touch(c, s);
   switch (s->kind) {
   case IRK_LET:
     compile_let(c, s);
@@ -515,6 +536,9 @@ void eval_compile_stmt(Compiler *c, IrStmt *s) {
     break;
   case IRK_MAP:
     eval_compile_map(c, s);
+    break;
+  case IRK_TILE_LOOP:
+    compile_tile_loop(c, s);
     break;
   case IRK_ROLES:
     compile_roles(c, s);

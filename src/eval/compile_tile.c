@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compile.h"
+#include "sched.h"
 
 /* Origins and stops become registers or constants; the rest is fixed. */
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out) {
@@ -60,9 +61,12 @@ void eval_compile_alloc(Compiler *c, IrStmt *s) {
     return; /* its place is fixed; what lies there is the program's affair */
   /* It lasts as long as the block that declares it. */
   size_t n = (size_t)tile_count(b), bytes = n * dtype_compute_size(b->dtype);
-  c->p->tile[b->id] = (EvalTileInfo){c->tile_bytes, c->map_bytes};
-  c->tile_bytes += to_line(bytes) + 64;
-  c->map_bytes += to_line(n);
+  int stages = 1;
+  eval_sched_channel_tile(c->k, b, &stages);
+  EvalTileInfo *info = &c->p->tile[b->id];
+  *info = (EvalTileInfo){c->tile_bytes, c->map_bytes, to_line(bytes) + 64, to_line(n)};
+  c->tile_bytes += (size_t)stages * info->stage;
+  c->map_bytes += (size_t)stages * info->map_stage;
   c->scope[c->depth].tile_bytes = c->tile_bytes; /* the statement's own scope gives nothing back */
   c->scope[c->depth].map_bytes = c->map_bytes;
   if (c->tile_bytes > c->p->tile_bytes)
@@ -215,7 +219,7 @@ static void compile_dot(Compiler *c, IrStmt *s) {
   eval_compile_region(c, &d->c, &x->c);
   x->accumulate = d->accumulate;
   x->promote = d->promote;
-  eval_emit(c, (EvalInsn){.code = BC_DOT, .as.data = x});
+  eval_emit(c, (EvalInsn){.code = d->async ? BC_DOT_ASYNC : BC_DOT, .as.data = x});
 }
 
 /* One atomic an element of the region. */
@@ -263,6 +267,7 @@ void eval_compile_tile_op(Compiler *c, IrStmt *s) {
     compile_relayout(c, s);
     break;
   default:
-    eval_unsupported(c, "this statement of the scheduled level yet");
+    if (!eval_compile_scheduled(c, s))
+      eval_unsupported(c, "this statement");
   }
 }

@@ -108,8 +108,11 @@ void eval_scope_close(Compiler *c) {
     }
     reg_free(c, e.reg);
   }
-  c->tile_bytes = s->tile_bytes;
-  c->map_bytes = s->map_bytes;
+  /* Roles run at once, and products outlive scopes: there tiles never share memory. */
+  if (c->k->level != IR_SCHEDULED) {
+    c->tile_bytes = s->tile_bytes;
+    c->map_bytes = s->map_bytes;
+  }
   c->depth--;
 }
 

@@ -14,6 +14,7 @@
 #endif
 
 #include "run.h"
+#include "sched.h"
 
 /* language.md, Products: wide enough for the chain, not for its rounding. */
 DType eval_product_type(DType t) {
@@ -189,7 +190,7 @@ static void close_result(const EvalView *v, DType acc, const void *from, void *l
 }
 
 /* One piece of scratch holds what must be unpacked of all three. */
-static EvalResult dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
+EvalResult eval_dot_product(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
                             EvalView *z) {
   DType type = x->mem->dtype, acc = eval_product_type(type);
   int64_t m = x->extent[0], k = x->extent[1], n = y->extent[1];
@@ -214,26 +215,34 @@ static EvalResult dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, Eva
 }
 
 /* Operands must be written whole; so must an accumulator that is added to. */
-EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c) {
-  EvalView x, y, z;
-  EvalResult r = eval_region_resolve(a, &c->a, NULL, &x);
+EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
+                          EvalView *z) {
+  EvalResult r = eval_region_resolve(a, &c->a, NULL, x);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &x);
+    r = eval_region_check_written(a, x);
   if (r == EVAL_OK)
-    r = eval_region_resolve(a, &c->b, NULL, &y);
+    r = eval_region_resolve(a, &c->b, NULL, y);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &y);
+    r = eval_region_check_written(a, y);
   if (r == EVAL_OK)
-    r = eval_region_resolve(a, &c->c, NULL, &z);
+    r = eval_region_resolve(a, &c->c, NULL, z);
   if (r == EVAL_OK && c->accumulate)
-    r = eval_region_check_written(a, &z);
+    r = eval_region_check_written(a, z);
   if (r != EVAL_OK)
     return r;
-  if (x.rank != 2 || y.rank != 2 || z.rank != 2 || x.extent[1] != y.extent[0])
-    return fault_extents(a, &x, &y);
-  if (z.extent[0] != x.extent[0] || z.extent[1] != y.extent[1])
+  if (x->rank != 2 || y->rank != 2 || z->rank != 2 || x->extent[1] != y->extent[0])
+    return fault_extents(a, x, y);
+  if (z->extent[0] != x->extent[0] || z->extent[1] != y->extent[1])
     return eval_fault(a, E0456, "the result of this product has another shape");
-  r = dot_views(a, c, &x, &y, &z);
+  return EVAL_OK;
+}
+
+/* At once: nothing else can see what lies between. */
+EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c) {
+  EvalView x, y, z;
+  EvalResult r = eval_dot_views(a, c, &x, &y, &z);
+  if (r == EVAL_OK)
+    r = eval_dot_product(a, c, &x, &y, &z);
   if (r == EVAL_OK)
     eval_region_mark_written(&z);
   return r;

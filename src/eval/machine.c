@@ -12,6 +12,7 @@
 
 #include "program.h"
 #include "run.h"
+#include "sched.h"
 
 /* ---------------------------------------------------------------- values */
 
@@ -334,8 +335,15 @@ static EvalResult run_memory(EvalAgent *a, const EvalInsn *in) {
     return eval_dot_run(a, in->as.data);
   case BC_ATOMIC_REGION:
     return eval_copy_atomic(a, in->as.data);
-  default:
+  case BC_THREAD_OP:
     return eval_thread_run(a, in);
+  case BC_TILE_START:
+    eval_sched_tile_start(a, in->as.data);
+    return EVAL_OK;
+  case BC_TILE_NEXT:
+    return eval_sched_tile_next(a, in->as.data);
+  default:
+    return eval_sched_run(a, in);
   }
 }
 
@@ -421,6 +429,8 @@ static bool jumps(EvalAgent *a, const EvalInsn *in) {
     return !lanes_for_test(a, in);
   case BC_MAP:
     return !eval_map_start(a, in->as.data);
+  case BC_TILE:
+    return !eval_sched_tile(a, in->as.data);
   default: /* BC_MAP_NEXT */
     return eval_map_next(a);
   }
@@ -449,7 +459,7 @@ EvalResult eval_machine_run(EvalAgent *a) {
     case BC_NEXT_PHASE:
       a->pc = (uint32_t)(in - code);
       a->state = AGENT_DONE;
-      return EVAL_OK;
+      return a->block->sched ? eval_sched_end(a) : EVAL_OK;
     /* Unsigned, so that index arithmetic wraps instead of being undefined. */
     case BC_ADD_I64:
       *(uint64_t *)r[in->dst] = *(uint64_t *)r[in->src[0]] + *(uint64_t *)r[in->src[1]];
@@ -485,6 +495,7 @@ EvalResult eval_machine_run(EvalAgent *a) {
     case BC_JUMP_NONE:
     case BC_LANES_FOR_TEST:
     case BC_MAP:
+    case BC_TILE:
       if (jumps(a, in))
         in += in->jump - 1;
       break;

@@ -93,11 +93,12 @@ struct EvalBlock {
   int nagents;
   EvalFault fault;
   EvalCounters counters;
-  uint64_t random; /* state of the shaker; 0: not shaken */
-  Arena *arena;    /* lives as long as the worker; blocks must not allocate from it */
-  void *device;    /* thread level: THREAD's state of the block, from eval_device_new */
-  Str *print;      /* where REPORT appends; flushed in block order */
-  int isa;         /* OpIsa of the launch */
+  uint64_t random;         /* state of the shaker; 0: not shaken */
+  Arena *arena;            /* lives as long as the worker; blocks must not allocate from it */
+  void *device;            /* thread level: THREAD's state of the block, from eval_device_new */
+  struct EvalSched *sched; /* scheduled level: channels and products in flight (sched.c) */
+  Str *print;              /* where REPORT appends; flushed in block order */
+  int isa;                 /* OpIsa of the launch */
   const EvalKernels *kernels;
   EvalLaunch *launch; /* run.c's */
   void *scratch;      /* of tile operations, scratch_size bytes, grown by block_scratch */

@@ -72,6 +72,21 @@ typedef enum EvalCode {
   BC_ATOMIC_REGION,
   /* thread level */
   BC_THREAD_OP,
+  /* scheduled level (sched.c) */
+  BC_TOUCH, /* before a statement: what it reads and writes */
+  BC_CHANNEL,
+  BC_ACQUIRE,
+  BC_COMMIT,
+  BC_WAIT,
+  BC_RELEASE,
+  BC_DOT_ASYNC,
+  BC_DOT_WAIT,
+  BC_FORK, /* starts the roles' agents */
+  BC_JOIN, /* waits until they have ended */
+  BC_SYNC,
+  BC_TILE_START, /* TILE_LOOP: the first number; then its indices, or a jump; then the next */
+  BC_TILE,
+  BC_TILE_NEXT,
   BC_COUNT
 } EvalCode;
 
@@ -245,6 +260,7 @@ typedef struct EvalOpCode {
 /* Tiles lie in one block of memory a worker, reused from scope to scope. */
 typedef struct EvalTileInfo {
   size_t offset, map_offset; /* bytes */
+  size_t stage, map_stage;   /* from one instance of a channel's tile to the next */
 } EvalTileInfo;
 
 typedef struct EvalArrayInfo {

@@ -10,6 +10,7 @@
  * blocks that may wait for each other do the same one level up. Tests: tests/unit/check_eval.c.
  */
 #include "run.h"
+#include "sched.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,6 +70,8 @@ static void start_block(EvalBlock *b, int64_t linear) {
     eval_device_start(b);
   for (int i = 0; i < b->nagents; i++)
     eval_agent_start(&b->agent[i]);
+  if (b->sched)
+    eval_sched_start(b);
 }
 
 /* The next agent to run: round robin, or shaken any. */
@@ -91,6 +94,8 @@ static bool run_agents(EvalBlock *b, EvalResult *result) {
       continue;
     uint32_t pc = a->pc;
     uint64_t steps = a->steps;
+    if (b->sched)
+      eval_sched_enter(a);
     *result = eval_machine_run(a);
     if (*result == EVAL_FAULTED)
       return false;
@@ -126,6 +131,34 @@ static EvalResult run_device_block(EvalBlock *b) {
       return eval_device_deadlock(b);
   }
   return eval_device_finish(b);
+}
+
+/* Roles take turns until all wait for each other. */
+static EvalResult run_roles(EvalBlock *b) {
+  EvalResult result = EVAL_OK;
+  while (!all_done(b)) {
+    bool ran = run_agents(b, &result);
+    if (result == EVAL_FAULTED || eval_run_poll(&b->agent[0]) != EVAL_OK)
+      return EVAL_FAULTED;
+    if (!ran)
+      return eval_sched_deadlock(b);
+  }
+  return EVAL_OK;
+}
+
+/* However many agents it has. A block whose only agent waits, waits for another block. */
+static EvalResult run_whole(EvalBlock *b) {
+  if (b->device)
+    return run_device_block(b);
+  if (b->nagents > 1)
+    return run_roles(b);
+  if (b->sched)
+    eval_sched_enter(&b->agent[0]);
+  EvalResult result = eval_machine_run(&b->agent[0]);
+  if (result != EVAL_BLOCKED || b->program->interleave || !b->sched)
+    return result;
+  b->agent[0].state = AGENT_BLOCKED;
+  return eval_sched_deadlock(b);
 }
 
 /* A block stopped for another's sake has nothing to report. */
@@ -168,7 +201,7 @@ static void run_linear(EvalLaunch *l, int64_t linear, int number) {
     return;
   EvalBlock *b = &w->block;
   start_block(b, linear);
-  EvalResult result = b->device ? run_device_block(b) : eval_machine_run(&b->agent[0]);
+  EvalResult result = run_whole(b);
   end_block(b, result);
   atomic_fetch_add(&l->ran, 1);
 }
@@ -256,7 +289,7 @@ static bool run_within_budget(EvalLaunch *l) {
 static bool turn(EvalLaunch *l, EvalBlock *b, bool *moved) {
   EvalAgent *a = &b->agent[0];
   uint64_t effects = a->effects;
-  EvalResult result = b->device ? run_device_block(b) : eval_machine_run(a);
+  EvalResult result = run_whole(b);
   *moved = *moved || result != EVAL_BLOCKED || a->effects != effects;
   if (result == EVAL_BLOCKED)
     return true;
@@ -402,6 +435,9 @@ static bool check_shared(const EvalLaunch *l, DiagSink *sink) {
     for (int d = 0; d < b->rank; d++)
       if (ir_is_const(b->extent[d], &extent))
         n *= extent;
+    int stages = 1;
+    eval_sched_channel_tile(k, b, &stages);
+    n *= stages;
     bytes += (size_t)n;
     str_addf(&list, "%s%s %lld bytes", list.n ? ", " : "", b->name, (long long)n);
   }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "run.h"
+#include "sched.h"
 
 /* ---------------------------------------------------------------- memory of a worker */
 
@@ -211,6 +212,8 @@ static void prepare(EvalWorker *w) {
   }
   for (int i = 0; i < b->nagents; i++)
     prepare_agent(&b->agent[i]);
+  if (b->program->kernel->level == IR_SCHEDULED)
+    b->sched = eval_sched_new(b);
 }
 
 /* The same choice as for the product kernels. */
