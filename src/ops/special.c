@@ -100,7 +100,7 @@ STRIP1(high_f16, float, uint32_t, float_f16(x >> 16))
 /* The matrix descriptor of wgmma: the fields hold addresses and offsets divided by 16. The
  * address is relative to shared memory, whose base the evaluator puts at 1024. */
 static inline uint64_t descriptor(int64_t address, int64_t leading, int64_t stride, int64_t code) {
-  uint64_t at = (uint64_t)(address + 1024);
+  uint64_t at = (uint64_t)address + 1024;
   return (at >> 4 & 0x3FFF) | ((uint64_t)leading >> 4 & 0x3FFF) << 16 |
          ((uint64_t)stride >> 4 & 0x3FFF) << 32 | ((uint64_t)code & 3) << 62;
 }

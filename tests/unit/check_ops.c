@@ -2,12 +2,12 @@
  * integers of 128 bits and in double; the same bits from every instruction set; folds, rules and
  * the table. The mathematical functions' accuracy is in check_math.c.
  */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/ops.h"
+#include "quick.h"
 
 __extension__ typedef __int128 Big;
 
