@@ -92,7 +92,6 @@ static Status open_device(Session *s, int ordinal, Str *why) {
 }
 
 enum { MOST_DEVICES = 1023 };
-
 /* "cuda", "cuda:3"; -1 where it names no CUDA device, MOST_DEVICES where none can be that far. */
 static int ordinal_of(const char *name) {
   if (strncmp(name, "cuda", 4) != 0 || (name[4] && name[4] != ':'))
@@ -101,9 +100,7 @@ static int ordinal_of(const char *name) {
     return 0;
   char *end = NULL;
   long n = strtol(name + 5, &end, 10);
-  if (end == name + 5 || *end || n < 0)
-    return -1;
-  return n < MOST_DEVICES ? (int)n : MOST_DEVICES;
+  return end == name + 5 || *end || n < 0 ? -1 : n < MOST_DEVICES ? (int)n : MOST_DEVICES;
 }
 
 /* Names are checked before anything is opened. */
