@@ -4,7 +4,7 @@
  * of a compile-time value makes no statement: the name is the value.
  * A name is declared after its value was typed, so that `let x = x + 1` means the outer x, and it
  * is declared also where the value is wrong: then every use of it is silent, and one mistake gives
- * one message. Tests: tests/lang/decl_*.tile, tests/errors/decl_*.tile.
+ * one message. Tests: tests/lang, tests/errors/signature_*.tile.
  */
 #include "private.h"
 

@@ -3,7 +3,7 @@
  * In: a kernel call. Out: median and spread over bursts, TFLOP/s from the operations of the tile
  * level (count.c), GB/s from the tensors each moved once, and the share of the device's roofline
  * where the device's figures are known. On the evaluator a burst is one run; on a GPU it is ten
- * launches queued between two events. Tests: tests/lang/bench_*.tile.
+ * launches queued between two events. Tests: tests/cli/run, tests/gpu.
  */
 #include <math.h>
 #include <stdlib.h>

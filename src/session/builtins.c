@@ -2,7 +2,7 @@
  *
  * In: evaluated arguments. Out: values. Rows of builtins.def and the callable operations of ops.def
  * make one table; functions on tensors are in make.c, reduce.c, shape.c. Every misuse names the
- * call, the argument and what it was. Tests: tests/lang/builtin_*.tile.
+ * call, the argument and what it was. Tests: tests/lang.
  */
 #include "impl.h"
 

@@ -308,6 +308,9 @@ static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
  * exist, their strides. */
 void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   const Object *o = kernel.as.obj;
+  if (s->options.emit == EMIT_NOTHING)
+    (void)device_is_gpu(
+        s); /* the device is chosen before `sms` is bound and shapes follow from it */
   a->name = o->as.kernel.ast ? o->as.kernel.ast->name.text : o->as.kernel.ir->name;
   Slots p = slots_of(s, kernel);
   fill_slots(a, &p);
@@ -439,7 +442,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
 
 /* After a fault nothing of the run is kept; outputs hold what was stored until then. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
-  const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l);
+  const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l, &l->s->diags);
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
   EvalProgram *p = program(l, level, k);
@@ -456,14 +459,26 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   session_fail_call(l->s, status, l->span, l->name);
 }
 
-/* Lowering may fail where a construct is not there yet: the diagnostics stay in the sink for the
- * caller to keep or to drop. */
-const IrKernel *launch_thread(Launch *l) {
+/* What was lowered for another target (use_device after work on the CPU) is of no use. */
+static void keep_target(Spec *spec, const Target *target) {
+  if (spec->target == target)
+    return;
+  if (spec->gpu)
+    gpu_program_free(spec->gpu);
+  spec->gpu = NULL;
+  spec->thread = NULL;
+  spec->program[IR_THREAD] = NULL;
+  spec->target = target;
+}
+
+/* Lowering may fail where a construct is not there yet: the caller's sink says why. */
+const IrKernel *launch_thread(Launch *l, DiagSink *sink) {
+  const Target *target = session_target(l->s);
+  keep_target(l->spec, target);
   if (l->ir->level == IR_THREAD)
     return l->ir;
   if (!l->spec->thread)
-    l->spec->thread =
-        lower_to(l->spec->arena, l->ir, IR_THREAD, session_target(l->s), &l->s->diags);
+    l->spec->thread = lower_to(l->spec->arena, l->ir, IR_THREAD, target, sink);
   return l->spec->thread;
 }
 

@@ -192,8 +192,12 @@ static Outcome run_all(Launch *l) {
   report_unwritten(&first);
   Tensor **reference = snapshot(&first);
   str_add(&o.runs, l->ir->level == IR_TILE ? "cpu" : "cpu threads");
-  if (l->ir->level == IR_TILE && launch_thread(l))
+  DiagSink why; /* a kernel that cannot be lowered yet is still checked at tile level */
+  diag_init(&why, s->line);
+  if (l->ir->level == IR_TILE && launch_thread(l, &why))
     check_threads(l, reference, checks, &o);
+  else if (l->ir->level == IR_TILE)
+    str_addf(&o.runs, "; not at thread level: %s", why.n ? why.v[0]->text : "it cannot be lowered");
   if (device_is_gpu(s)) {
     Launch run = again(l);
     device_launch(&run);

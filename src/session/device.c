@@ -3,7 +3,7 @@
  * In: launches with everything bound. Out: queued GPU launches; data moved where it must be. The
  * device is opened when the first kernel is called, never before. Queued calls are remembered with
  * their places until the host waits: a fault that the device recorded is then reported at the call
- * and at the line of the kernel. Tests: tests/gpu; without a device tests/lang/device_*.tile.
+ * and at the line of the kernel. Tests: tests/gpu; without a device tests/cli/run.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -359,7 +359,7 @@ static void to_device(Launch *l, size_t i) {
 /* Needs no device. */
 static CudaText *cuda_text(Launch *l, const IrKernel **thread) {
   Session *s = l->s;
-  *thread = launch_thread(l);
+  *thread = launch_thread(l, &l->s->diags);
   CudaText *text =
       *thread ? cuda_print(l->spec->arena, *thread, session_target(s), &s->diags) : NULL;
   if (!text)

@@ -1,15 +1,18 @@
 /* emit.c: the text of a stage, for --emit and the prompt's `:ir`, `:cuda` and the like.
  *
  * In: a prepared launch and a stage. Out: its text (or the cubin's bytes). Tests:
- * tests/lang/emit_*.tile through the command line.
+ * tests/cli/run, and the goldens beside programs in tests/lang and tests/lower (.ir, .lowered,
+ * .cu).
  */
 #include "kernel.h"
 
-/* Lowered anew, not taken from the specialisation: the text must not depend on what ran before. */
+/* The thread level is the one that runs, for the same target as the CUDA text made from it. */
 static void emit_level(Launch *l, IrLevel level, Str *out) {
   const IrKernel *k = l->ir;
   if (k->level != level && level != IR_TILE) {
-    k = lower_to(l->spec->arena, l->ir, level, session_target(l->s), &l->s->diags);
+    k = level == IR_THREAD
+            ? launch_thread(l, &l->s->diags)
+            : lower_to(l->spec->arena, l->ir, level, session_target(l->s), &l->s->diags);
     if (!k)
       session_fail_call(l->s, ST_COMPILE, l->span, l->name);
   }

@@ -1,4 +1,4 @@
-/* function.c: calls of the program's own functions; asserts; imports.
+/* function.c: calls of the program's own functions; asserts.
  *
  * In: a function value and evaluated arguments. Out: its result. A function with typed scalar
  * parameters applies element by element to tensors: where its body only computes (lets and a

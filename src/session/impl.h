@@ -35,7 +35,7 @@ typedef struct PendingTest {
   Module *module;
 } PendingTest;
 
-typedef struct KernelCache KernelCache; /* call.c */
+typedef struct KernelCache KernelCache; /* kernel.c */
 typedef struct SessionGpu SessionGpu;   /* device.c */
 
 struct Session {
@@ -167,7 +167,7 @@ Value host_call_fn(Session *s, Value fn, Args *a); /* a `fn` of the program */
 /* Evaluates the arguments of a CALL from left to right. */
 void host_eval_args(Session *s, const AstExpr *call, Args *a);
 
-/* Arithmetic (arith.c, rules.c) ------------------------------------------------------------ */
+/* Arithmetic (arith.c) -------------------------------------------------------------------- */
 
 /* Applies an elementwise operation with broadcasting and the language's typing; where holds every
  * operand's place. name: as messages call it ("+", "exp"). */
@@ -273,7 +273,8 @@ bool device_is_gpu(Session *s);
 /* Waits for all queued calls; a fault of one fails at the call's place. */
 void device_finish(Session *s);
 
-/* Kernels (call.c, check.c, bench.c, device.c) --------------------------------------------- */
+/* Kernels (kernel.c, call.c, check.c, bench.c, device.c)
+ * --------------------------------------------- */
 
 void kernels_free(Session *s); /* specialisations and the device */
 

@@ -2,7 +2,7 @@
  *
  * In: an index expression and the value it indexes. Out: an element, a view, or a store. Tensors
  * follow NumPy: slices are views, bounds are cut at the ends, negative numbers count from the end,
- * None is a new axis. Tests: tests/lang/host_index_*.tile.
+ * None is a new axis. Tests: tests/lang.
  */
 #include "impl.h"
 

@@ -20,6 +20,7 @@ typedef struct Spec {
   IrKernel *thread;        /* lowered for the evaluator; NULL until asked for */
   EvalProgram *program[3]; /* by level, NULL until run */
   GpuProgram *gpu;         /* NULL until launched on the device */
+  const Target *target;    /* what thread, its program and gpu were made for; see launch_thread */
   uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
   struct Spec *next;   /* of all specialisations of the session */
 } Spec;
@@ -70,8 +71,8 @@ void launch_forget(Launch *l);
 void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */
 Value launch_result(Launch *l);
-/* Lowered for the target, for the evaluator; NULL (diagnostics dropped) where it cannot be. */
-const IrKernel *launch_thread(Launch *l);
+/* Lowered for the session's target; NULL where it cannot be, with the reason in `sink`. */
+const IrKernel *launch_thread(Launch *l, DiagSink *sink);
 /* The launch's binding for a kernel lowered from its own; makes the scratch tensors that lowering
  * added as parameters. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k);

@@ -1,7 +1,7 @@
 /* make.c: builtins that make tensors, and those that compare them.
  *
  * In: dtypes, extents, values. Out: new tensors. Random numbers come from the session's Philox
- * stream, one draw a call. Tests: tests/lang/builtin_make_*.tile.
+ * stream, one draw a call. Tests: tests/lang.
  */
 #include "impl.h"
 
