@@ -16,15 +16,6 @@
 #include "run.h"
 #include "sched.h"
 
-/* language.md, Products: wide enough for the chain, not for its rounding. */
-DType eval_product_type(DType t) {
-  if (t == DT_F64)
-    return DT_F64;
-  if (dtype_is_float(t))
-    return DT_F32;
-  return dtype_size(t) == 1 ? DT_I32 : DT_I64;
-}
-
 /* ---------------------------------------------------------------- transposing */
 
 #if defined(__SSE2__)
@@ -132,7 +123,7 @@ static bool exact_products(const EvalTile *t, DType type) {
 /* The accumulator's type chooses the kernel. */
 static void run_tile(const EvalKernels *kernels, bool baseline, EvalTile *t, DType type) {
   t->exact = baseline && exact_products(t, type);
-  switch (eval_product_type(type)) {
+  switch (op_product_type(type, type)) {
   case DT_F32:
     kernels->f32(t);
     break;
@@ -192,7 +183,7 @@ static void close_result(const EvalView *v, DType acc, const void *from, void *l
 /* One piece of scratch holds what must be unpacked of all three. */
 EvalResult eval_dot_product(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
                             EvalView *z) {
-  DType type = x->mem->dtype, acc = eval_product_type(type);
+  DType type = x->mem->dtype, acc = op_product_type(type, type);
   int64_t m = x->extent[0], k = x->extent[1], n = y->extent[1];
   size_t size = dtype_size(acc);
   size_t as = to_line((size_t)(m * k) * size), bs = to_line((size_t)(k * n) * size),

@@ -65,6 +65,5 @@ typedef struct EvalMatrix {
 } EvalMatrix;
 Status eval_product(const EvalOptions *o, DType t, int64_t m, int64_t n, int64_t k, EvalMatrix a,
                     EvalMatrix b, EvalMatrix c, bool accumulate);
-DType eval_product_type(DType t);
 
 #endif

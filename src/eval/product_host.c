@@ -155,7 +155,7 @@ Status eval_product(const EvalOptions *o, DType t, int64_t m, int64_t n, int64_t
                     EvalMatrix b, EvalMatrix c, bool accumulate) {
   Product p = {.options = o,
                .type = t,
-               .acc = eval_product_type(t),
+               .acc = op_product_type(t, t),
                .m = m,
                .n = n,
                .k = k,

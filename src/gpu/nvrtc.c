@@ -58,10 +58,6 @@ const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why) {
   return NULL;
 }
 
-const char *gpu_nvrtc_path(GpuRt *rt) {
-  return gpu_nvrtc(rt, NULL) ? rt->nvrtc.lib.path : "";
-}
-
 /* For `tilesh doctor` and for tests that ask whether there is a compiler at all. */
 const char *gpu_nvrtc_version(GpuRt *rt, Str *why) {
   const Nvrtc *t = gpu_nvrtc(rt, why);

@@ -58,8 +58,6 @@ struct GpuRt {
 
 /* The table, opened if need be; NULL with a reason in why. */
 const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why);
-/* Where NVRTC was found, "" if it was not. */
-const char *gpu_nvrtc_path(GpuRt *rt);
 /* Waits for the helper thread of gpu_start_async and gives the driver's tables back. */
 void gpu_driver_free(GpuRt *rt);
 

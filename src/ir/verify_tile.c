@@ -310,19 +310,14 @@ static void check_scan(Verify *v, const IrScan *s) {
 
 /* ---------------------------------------------------------------- products */
 
-/* The two f8 types mix in one product. */
-static bool is_f8(DType t) {
-  return t == DT_F8E4M3 || t == DT_F8E5M2;
-}
-
 /* What a product accumulates in follows from its operands, not from its target.
  * Floats into floats, integers into integers. */
 static void check_dot_types(Verify *v, const IrDot *d) {
   DType a = d->a.buf->dtype, b = d->b.buf->dtype, c = d->c.buf->dtype;
-  if (a != b && !(is_f8(a) && is_f8(b)))
+  if (op_product_type(a, b) == DT_NONE)
     ir_verify_error(v, E0658, "the operands of a product are %s and %s", dtype_name(a),
                     dtype_name(b));
-  else if (a == DT_BOOL || dtype_is_float(a) != dtype_is_float(c) || c == DT_BOOL)
+  else if (dtype_is_float(a) != dtype_is_float(c) || c == DT_BOOL)
     ir_verify_error(v, E0658, "a product of %s does not go into %s", dtype_name(a), dtype_name(c));
 }
 

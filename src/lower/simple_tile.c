@@ -36,18 +36,11 @@ static void lower_copy(Simple *s, const IrCopy *c) {
 
 /* ---------------------------------------------------------------- products */
 
-/* What products accumulate in (language.md, Products). */
-static DType product_type(DType t) {
-  if (dtype_is_float(t))
-    return t == DT_F64 ? DT_F64 : DT_F32;
-  return dtype_size(t) == 1 ? DT_I32 : DT_I64;
-}
-
 /* One chain, k ascending, rounded once to the target's dtype. */
 static IrExpr *produce_dot(Simple *s, const void *op, IrExpr *const *index) {
   const IrDot *d = op;
   IrKernel *k = s->k;
-  DType t = product_type(d->a.buf->dtype);
+  DType t = op_product_type(d->a.buf->dtype, d->b.buf->dtype);
   IrExpr *start = low_zero_of(s, t);
   if (d->accumulate)
     start = ir_cast(k, ir_ref(k, low_load_region(s, "c", &d->c, index)), t);

@@ -115,6 +115,16 @@ DType op_result(OpCode op, DType t) {
   }
 }
 
+/* The accumulator never narrows inside the product. */
+DType op_product_type(DType a, DType b) {
+  bool f8 = (a == DT_F8E4M3 && b == DT_F8E5M2) || (a == DT_F8E5M2 && b == DT_F8E4M3);
+  if ((a != b && !f8) || a == DT_BOOL)
+    return DT_NONE;
+  if (dtype_is_float(a))
+    return a == DT_F64 ? DT_F64 : DT_F32;
+  return dtype_bits(a) == 8 ? DT_I32 : DT_I64;
+}
+
 /* language.md, Reductions: sums widen, extremes keep, indices and counts are i32. */
 DType op_reduce_type(OpCode op, DType t) {
   switch (table[op].rule) {

@@ -97,6 +97,10 @@ bool op_takes(OpCode op, DType t);
 DType op_result(OpCode op, DType t);
 /* Result type of a reduction of elements of type t (language.md, Reductions). */
 DType op_reduce_type(OpCode op, DType t);
+/* What a product of such operands accumulates in and gives: f32 of floats (f64 of f64), i32 of
+ * 8-bit integers, i64 of wider; DT_NONE where they do not go together (only the two f8 types mix).
+ */
+DType op_product_type(DType a, DType b);
 bool op_is_commutative(OpCode op);
 /* Whether evaluating it can fault: integer division by zero, a negative power of an integer. */
 bool op_can_fault(OpCode op, DType t);

@@ -84,7 +84,7 @@ static TExpr *meet_untyped(Check *c, TExpr *x, const TExpr *y) {
 /* Converting silently would hide a cost or a loss; the hint converts the wider side. */
 static bool one_dtype(Check *c, const Sides *s) {
   DType x = s->x->type.dtype, y = s->y->type.dtype;
-  if (sema_product(x, y) != DT_NONE)
+  if (op_product_type(x, y) != DT_NONE)
     return true;
   Diag *d = diag_add(c->sink, E0232, s->x->span,
                      "the operands of a product have one dtype: %s is %s, %s is %s", s->xs,
@@ -115,7 +115,7 @@ TExpr *sema_check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const 
   if (sema_is_error(s.x) || sema_is_error(s.y) || !inner_extents(c, &s, ay) || !one_dtype(c, &s))
     return sema_texpr_error(c, e->span);
   int64_t extent[2] = {s.x->type.extent[0], s.y->type.extent[1]};
-  DType t = sema_product(s.x->type.dtype, s.y->type.dtype);
+  DType t = op_product_type(s.x->type.dtype, s.y->type.dtype);
   TExpr *r = sema_texpr_new(c, TE_DOT, sema_type_tile(t, 2, extent), e->span);
   r->arg = ARENA_ARRAY(c->a, TExpr *, 2);
   r->arg[0] = s.x;

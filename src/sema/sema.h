@@ -69,9 +69,6 @@ const char *sema_builtin_name(size_t i);
 /* Whether an untyped constant may become t: an integer in its range; a finite float that stays
  * finite (any float for an integer type: it truncates). */
 bool sema_fits(Scalar value, DType t);
-/* Result dtype of a product of operands of these types in a kernel (on the host floats are rounded
- * to the operands' type at the end); DT_NONE if they do not go together. */
-DType sema_product(DType a, DType b);
 /* "i32", "int", "float". */
 const char *sema_num_name(SemaNum x);
 

@@ -448,15 +448,3 @@ bool sema_apply(Arena *a, SemaSide side, OpCode op, const SemaNum *x, int n, Sem
   out->dtype = t;
   return true;
 }
-
-/* The accumulator's type; it never narrows inside the product. */
-DType sema_product(DType a, DType b) {
-  bool f8 = (a == DT_F8E4M3 && b == DT_F8E5M2) || (a == DT_F8E5M2 && b == DT_F8E4M3);
-  if ((a != b && !f8) || a == DT_BOOL)
-    return DT_NONE;
-  if (a == DT_F64)
-    return DT_F64;
-  if (dtype_is_float(a))
-    return DT_F32;
-  return dtype_bits(a) == 8 ? DT_I32 : DT_I64;
-}

@@ -51,11 +51,6 @@ const Builtin *builtin_at(size_t i) {
   return NULL;
 }
 
-/* By name, since the table's rows have no other identity. */
-bool builtin_is(Value v, const char *name) {
-  return v.kind == VAL_BUILTIN && strcmp(v.as.builtin->name, name) == 0;
-}
-
 /* Rows without a function of their own are elementwise operations with as many operands as their
  * row says. */
 Value builtin_call(const Builtin *b, Args *a) {

@@ -232,8 +232,6 @@ struct Builtin {
 Value builtin_call(const Builtin *b, Args *a);
 const Builtin *builtin_find(const char *name);
 const Builtin *builtin_at(size_t i); /* NULL past the last */
-/* Whether the value is that builtin (a variable may hide its name). */
-bool builtin_is(Value v, const char *name);
 
 /* Argument access, each failing with the call's name and the argument's. i: position, or -1. */
 void args_count(const Args *a, size_t least, size_t most); /* positional */

@@ -26,10 +26,9 @@ typedef struct Spec {
 } Spec;
 
 typedef struct KernelInfo {
-  const AstKernel *ast;    /* or NULL */
-  SemaKernel *sema;        /* or NULL */
-  Map *specs;              /* key text to Spec */
-  struct KernelInfo *next; /* unused by lookups: by_ast finds them */
+  const AstKernel *ast; /* or NULL */
+  SemaKernel *sema;     /* or NULL */
+  Map *specs;           /* key text to Spec */
 } KernelInfo;
 
 struct KernelCache {

@@ -298,7 +298,7 @@ static Value drop_axes(Session *s, Value c, bool row, bool column, Span span) {
 
 /* The result keeps f32 only inside; on the host it is rounded to the operands' type at the end. */
 static DType product_type(Session *s, const Tensor *a, const Tensor *b, Span span) {
-  DType t = sema_product(a->dtype, b->dtype);
+  DType t = op_product_type(a->dtype, b->dtype);
   if (t == DT_NONE || a->dtype != b->dtype) {
     const char *hint = arena_printf(s->line, "%s(a) @ b", dtype_name(b->dtype));
     host_fail_hint(s, E0816, span, hint, "the operands of a product have one dtype, not %s and %s",

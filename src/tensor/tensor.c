@@ -200,15 +200,6 @@ bool tensor_is_contiguous(const Tensor *t) {
   return true;
 }
 
-bool tensor_same_shape(const Tensor *a, const Tensor *b) {
-  if (a->rank != b->rank)
-    return false;
-  for (int i = 0; i < a->rank; i++)
-    if (a->extent[i] != b->extent[i])
-      return false;
-  return true;
-}
-
 /* First and one past the last byte that t's elements take in its storage. */
 static void byte_range(const Tensor *t, int64_t *low, int64_t *high) {
   int64_t size = (int64_t)dtype_size(t->dtype);

@@ -75,7 +75,6 @@ const void *tensor_storage_data(const Tensor *t);
 /* As tensor_data, for writing: any device copy is stale from now on. */
 void *tensor_data_write(Tensor *t);
 bool tensor_is_contiguous(const Tensor *t);
-bool tensor_same_shape(const Tensor *a, const Tensor *b);
 /* True if some byte belongs to an element of both. Exact. */
 bool tensor_overlaps(const Tensor *a, const Tensor *b);
 /* "f16[3, 4]"; a symbolic name can precede it in messages. */

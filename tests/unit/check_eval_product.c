@@ -92,7 +92,7 @@ START_TEST(host_products_are_chains) {
     for (int t = 0; t < TYPES && runs(cpu); t++)
       for (int e = 0; e < EDGES * EDGES; e += 3) {
         EvalOptions o = {.cpu = cpu};
-        Case c = {.t = types[t], .acc = eval_product_type(types[t])};
+        Case c = {.t = types[t], .acc = op_product_type(types[t], types[t])};
         c.m = edges[e % EDGES];
         c.n = edges[e / EDGES];
         c.k = edges[(e * 3 + e / 8) % EDGES];
@@ -154,7 +154,7 @@ typedef struct Tiles {
 
 static Ev *product_kernel(DType t, const Tiles *x) {
   Arena *a = arena_new(NULL, "text");
-  const char *name = dtype_name(t), *acc = dtype_name(eval_product_type(t));
+  const char *name = dtype_name(t), *acc = dtype_name(op_product_type(t, t));
   const char *b = x->bt ? "N, K" : "K, N";
   const char *zero = dtype_is_float(t) ? "0.0" : "0";
   const char *from = x->bt ? arena_printf(a, "bx*%d:+%d, ko*%d:+%d", x->n, x->n, x->k, x->k)
@@ -172,7 +172,7 @@ static Ev *product_kernel(DType t, const Tiles *x) {
 
 static void check_kernel(DType t, const Tiles *x, EvalCpu cpu, Pool *pool) {
   Ev *e = product_kernel(t, x);
-  Case c = {.t = t, .acc = eval_product_type(t), .m = 45, .n = 70, .k = 53, .bt = x->bt};
+  Case c = {.t = t, .acc = op_product_type(t, t), .m = 45, .n = 70, .k = 53, .bt = x->bt};
   int64_t ae[2] = {c.m, c.k}, be[2] = {x->bt ? c.n : c.k, x->bt ? c.k : c.n};
   double (*fill)(int64_t) = dtype_is_float(t) ? ev_real : ev_small;
   c.a = ev_give(e, "A", t, 2, ae, fill)->data;

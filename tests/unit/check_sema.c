@@ -157,12 +157,12 @@ START_TEST(functions_take_their_kinds) {
 END_TEST
 
 START_TEST(products_have_their_accumulator) {
-  ck_assert_int_eq(sema_product(DT_F16, DT_F16), DT_F32);
-  ck_assert_int_eq(sema_product(DT_F64, DT_F64), DT_F64);
-  ck_assert_int_eq(sema_product(DT_I8, DT_I8), DT_I32);
-  ck_assert_int_eq(sema_product(DT_I16, DT_I16), DT_I64);
-  ck_assert_int_eq(sema_product(DT_F8E4M3, DT_F8E5M2), DT_F32);
-  ck_assert_int_eq(sema_product(DT_F16, DT_BF16), DT_NONE);
+  ck_assert_int_eq(op_product_type(DT_F16, DT_F16), DT_F32);
+  ck_assert_int_eq(op_product_type(DT_F64, DT_F64), DT_F64);
+  ck_assert_int_eq(op_product_type(DT_I8, DT_I8), DT_I32);
+  ck_assert_int_eq(op_product_type(DT_I16, DT_I16), DT_I64);
+  ck_assert_int_eq(op_product_type(DT_F8E4M3, DT_F8E5M2), DT_F32);
+  ck_assert_int_eq(op_product_type(DT_F16, DT_BF16), DT_NONE);
 }
 END_TEST
 
