@@ -1,7 +1,7 @@
 /* diag.h: the one diagnostics sink.
  *
  * Library code never prints and never exits: it appends a Diag. Codes, severities and the pages
- * that `tilesh explain` shows are rows of diags.def. Shape of an error (cli.md):
+ * that `tilesh explain` shows are rows of diags.def. Shape of an error (tilesh(1)):
  *
  *   matmul.tile:9:12: error[E0231]: the inner extents of a product differ: As is …, Bs is …
  *      9 |     acc += As @ Bs

@@ -1,6 +1,6 @@
 /* dtype.h: the scalar types of the language, and exact conversion between them.
  *
- * Rules (language.md, Types): to a narrower float rounds to nearest even; to f8 it saturates,
+ * Rules (the manual, Types): to a narrower float rounds to nearest even; to f8 it saturates,
  * infinities too, NaN stays NaN (OCP 8-bit floating point, saturating mode); float to integer
  * truncates and saturates, NaN gives 0; integers wrap at their own width.
  */

@@ -54,7 +54,7 @@ static void lane_indices(const EvalAgent *a, const EvalAccess *x, int64_t lane, 
   }
 }
 
-/* The text that language.md promises: indices and extents; the reporter adds line and block. */
+/* The text that the manual promises: indices and extents; the reporter adds line and block. */
 static EvalResult fault_outside(EvalAgent *a, const EvalMem *m, const int64_t *index) {
   char at[160], extents[160];
   eval_list_text(index, m->rank, at, sizeof at);

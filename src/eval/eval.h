@@ -58,7 +58,7 @@ Status eval_run(EvalProgram *p, const IrBinding *b, const EvalOptions *o, DiagSi
 
 /* c[m, n] (+)= a[m, k] @ b[k, n]: host products use the same kernel. Elements of `t` in stored
  * form, strides in elements; c in the accumulator's type (f32; f64 of f64; i32 of 8-bit integers;
- * i64 of wider), chained fused multiply-adds, k ascending (language.md, Products). */
+ * i64 of wider), chained fused multiply-adds, k ascending (the manual, Products). */
 typedef struct EvalMatrix {
   void *data;
   int64_t row, col; /* strides */

@@ -35,7 +35,7 @@ static void inside_range(int64_t origin, int64_t step, int64_t bound, int64_t ex
     *hi = *lo;
 }
 
-/* A region of a tile is a slice of it: language.md, Safety. */
+/* A region of a tile is a slice of it: the manual, Safety. */
 static EvalResult fault_region(EvalAgent *a, const EvalMem *m, int axis, int64_t first,
                                int64_t last) {
   return eval_fault(

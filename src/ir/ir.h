@@ -107,7 +107,7 @@ typedef enum IrSpace {
 
 typedef enum IrRole { IRR_NONE, IRR_IN, IRR_OUT, IRR_INOUT, IRR_SCRATCH } IrRole;
 
-/* A stated layout of a shared tile (language.md, `layout`); fragments' layouts are inferred. */
+/* A stated layout of a shared tile (the manual, `layout`); fragments' layouts are inferred. */
 typedef enum IrLayoutKind { IRL_ROWS, IRL_SWIZZLE, IRL_PADDED, IRL_MAP } IrLayoutKind;
 typedef struct IrLayout {
   IrLayoutKind kind;

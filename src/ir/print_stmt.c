@@ -216,7 +216,7 @@ static void print_roles(Printer *p, const IrRoles *r, int level) {
 
 /* ---------------------------------------------------------------- memory and reports */
 
-/* As language.md writes it.
+/* As the manual writes it.
  * `layout swizzle(128)`, `layout (i, j) -> i*64 + j` */
 static void print_layout(Printer *p, const IrLayout *l) {
   str_add(p->out, " layout ");

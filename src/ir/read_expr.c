@@ -350,7 +350,7 @@ static Node *type_node(Typing *t, const Node *from) {
 
 /* ---------------------------------------------------------------- building */
 
-/* What language.md calls int and float, in the widths of the IR. */
+/* What the manual calls int and float, in the widths of the IR. */
 static DType default_type(const Node *n) {
   return n->floats ? DT_F32 : DT_I64;
 }

@@ -4,7 +4,7 @@
  * pass makes is verified before the next one sees it; a pass that breaks a kernel is our bug,
  * reported as such. Tests: tests/unit/check_lower.c.
  *
- * The order that is coming (scheduling.md, 1.3): bind, simplify, check marks, tile_loop, select,
+ * The order that is coming: bind, simplify, check marks, tile_loop, select,
  * layouts, copies, channels, interior/edge, roles, rotate, split, waits, plan shared, syncs, to
  * threads, clean up. Until then a scheduled kernel is the tile-level one relabelled: every
  * tile-level kind is a kind of the scheduled level too, with the same meaning, and nothing is

@@ -1,7 +1,7 @@
 /* cast.c: strips of conversions, bit casts and shifts.
  *
  * Out: strip_cast and strip_bitcast, [from][to]; strip_shl and strip_shr, [operand][count]. Always
- * holds (language.md, Types): one rounding to nearest even, f8 saturating; float to integer
+ * holds (the manual, Types): one rounding to nearest even, f8 saturating; float to integer
  * truncates and saturates, NaN gives 0; integers wrap; a shift by a negative count or beyond the
  * width gives 0, or the sign. Tests: tests/unit/check_ops.c.
  */

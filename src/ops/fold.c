@@ -2,7 +2,7 @@
  *
  * Out: fold_all and fold_lanes, [operation][element type]. Always holds: a fold takes the elements
  * in ascending order, one after the other, so that cutting a strip in two changes no bit; sums and
- * products widen (language.md, Reductions); NaN stays in max, min, absmax. argmax and argmin keep
+ * products widen (the manual, Reductions); NaN stays in max, min, absmax. argmax and argmin keep
  * an index and so are the caller's, by op_better. Tests: tests/unit/check_ops.c.
  */
 #include "math_c.h"

@@ -125,7 +125,7 @@ DType op_product_type(DType a, DType b) {
   return dtype_bits(a) == 8 ? DT_I32 : DT_I64;
 }
 
-/* language.md, Reductions: sums widen, extremes keep, indices and counts are i32. */
+/* the manual, Reductions: sums widen, extremes keep, indices and counts are i32. */
 DType op_reduce_type(OpCode op, DType t) {
   switch (table[op].rule) {
   case RULE_FLOAT:

@@ -95,7 +95,7 @@ OpCode op_find(const char *name);
 bool op_takes(OpCode op, DType t);
 /* Result type of a pure operation on operands of type t (not for rules that the node decides). */
 DType op_result(OpCode op, DType t);
-/* Result type of a reduction of elements of type t (language.md, Reductions). */
+/* Result type of a reduction of elements of type t (the manual, Reductions). */
 DType op_reduce_type(OpCode op, DType t);
 /* What a product of such operands accumulates in and gives: f32 of floats (f64 of f64), i32 of
  * 8-bit integers, i64 of wider; DT_NONE where they do not go together (only the two f8 types mix).

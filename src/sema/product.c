@@ -62,7 +62,7 @@ static void hint_transpose(Check *c, Diag *d, const Sides *s, const AstExpr *ay)
             s->xs, other, base, dtype_name(s->y->type.dtype), (long long)rows, (long long)cols);
 }
 
-/* The error of cli.md, word for word: tests/errors/product_inner.tile. */
+/* The error of the README, word for word: tests/errors/product_inner.tile. */
 static bool inner_extents(Check *c, const Sides *s, const AstExpr *ay) {
   if (s->x->type.extent[1] == s->y->type.extent[0])
     return true;

@@ -29,7 +29,7 @@ enum { SEMA_MAX_RANK = 8 };
 
 /* ---------------------------------------------------------------- numbers that meet (typing.c) */
 
-/* Host numbers without a type are f64 where a kernel's become f32: language.md, Types. */
+/* Host numbers without a type are f64 where a kernel's become f32: the manual, Types. */
 typedef enum SemaSide { SEMA_HOST, SEMA_KERNEL } SemaSide;
 
 /* What typing knows of an operand. An untyped `int` has dtype I64, an untyped `float` F64. */
@@ -243,7 +243,7 @@ typedef struct TVar { /* a scalar */
   void *ir;       /* the builder's */
 } TVar;
 
-/* Where a tile lives: language.md, Kernels. */
+/* Where a tile lives: the manual, Kernels. */
 typedef enum TSpace { TB_GLOBAL, TB_SHARED, TB_FRAGMENT, TB_LOCAL } TSpace;
 /* A stated layout; TL_NONE: the compiler's choice. */
 typedef enum TLayoutKind { TL_NONE, TL_SWIZZLE, TL_PADDED, TL_MAP } TLayoutKind;

@@ -1,4 +1,4 @@
-/* typing.c: what happens when two numbers meet (language.md, Types).
+/* typing.c: what happens when two numbers meet (the manual, Types).
  *
  * In: operands as SemaNum. Out: the operation's row, the types its operands convert to and the
  * result's type, or the text of the error. Pure: no scopes, no tree. The checker of kernels and the

@@ -27,7 +27,7 @@ SemaNum arith_number(Value v) {
   n.value = val_to_scalar(v);
   n.dtype = n.value.type;
   n.untyped = v.typed == DT_NONE && v.kind != VAL_BOOL;
-  n.constant = v.literal || v.big; /* language.md: a literal that does not fit is an error */
+  n.constant = v.literal || v.big; /* the manual: a literal that does not fit is an error */
   if (n.untyped && n.dtype == DT_U64)
     n.dtype = DT_I64; /* an int; its value says that it is large */
   return n;
@@ -63,7 +63,7 @@ static _Noreturn void bad_operand(Session *s, const char *name, Value v, Span sp
 
 /* Scalars ---------------------------------------------------------------------------------- */
 
-/* An int known at run time must still be in range of the type that it meets (language.md,
+/* An int known at run time must still be in range of the type that it meets (the manual,
  * Types); a float known only at run time converts as a store does, to infinity where it is too
  * large. */
 static void check_fit(Session *s, Value v, DType t, Span span) {
@@ -341,7 +341,7 @@ static void set_sources(Session *s, Job *j, const Operation *o, const SemaRule *
 }
 
 /* The result is a new tensor, also where an operand could have been overwritten: nothing else
- * may see the change (language.md, `x += y`). */
+ * may see the change (the manual, `x += y`). */
 static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule, Value *v, int n) {
   int rank = 0;
   int64_t extent[TENSOR_MAX_RANK] = {0};

@@ -24,7 +24,7 @@ typedef struct Outcome {
 } Outcome;
 
 /* A few units of the last place: the device sums products in another order, and tensor cores
- * truncate (scheduling.md, the numerics of 4). */
+ * truncate. */
 static double relative_bound(DType t) {
   switch (t) {
   case DT_F64:

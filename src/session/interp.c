@@ -224,7 +224,7 @@ Flow host_block(Session *s, const AstBlock *b, Value *result) {
   return flow;
 }
 
-/* One bool, nothing else (language.md): numbers and tensors get a hint. */
+/* One bool, nothing else (the manual): numbers and tensors get a hint. */
 bool host_condition(Session *s, const AstExpr *e) {
   size_t temps = s->temps.n;
   Value v = host_eval(s, e);

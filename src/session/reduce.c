@@ -208,7 +208,7 @@ static Value reduce(Args *a, OpCode op) {
   return number_if_scalar(out);
 }
 
-/* f32 of narrow floats, i32 of narrow integers and bools (language.md, Reductions). */
+/* f32 of narrow floats, i32 of narrow integers and bools (the manual, Reductions). */
 Value builtin_sum(Args *a) {
   return reduce(a, OP_SUM);
 }
@@ -225,7 +225,7 @@ Value builtin_all(Args *a) {
   return reduce(a, OP_ALL);
 }
 
-/* Two positional arguments are the elementwise operation (language.md). */
+/* Two positional arguments are the elementwise operation (the manual). */
 static Value max_or_min(Args *a, OpCode reduction, OpCode elementwise) {
   if (a->npos < 2)
     return reduce(a, reduction);

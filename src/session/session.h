@@ -79,7 +79,7 @@ PromptResult session_prompt(Session *s, const char *name, const char *text, size
 
 /* Diagnostics of the last run; cleared when the next begins. */
 DiagSink *session_diags(Session *s);
-/* The exit status of the command for a Status (cli.md). */
+/* The exit status of the command for a Status (tilesh(1)). */
 int session_exit_status(Status status);
 /* Writes the text to the program's output; false where that failed. */
 bool session_write(Session *s, const char *text, size_t n);

@@ -166,7 +166,7 @@ START_TEST(the_ends) {
       EXPECT(from_f64(&formats[k], probes[i]) == nearest(&formats[k], probes[i]));
       EXPECT(from_f64(&formats[k], -probes[i]) == nearest(&formats[k], -probes[i]));
     }
-  ck_assert_uint_eq(f32_to_f8e4m3(INFINITY), 0x7E); /* saturates, as language.md says */
+  ck_assert_uint_eq(f32_to_f8e4m3(INFINITY), 0x7E); /* saturates, as the manual says */
   ck_assert_uint_eq(f32_to_f8e4m3(-INFINITY), 0xFE);
   ck_assert_uint_eq(f32_to_f8e5m2(INFINITY), 0x7B);
   ck_assert_uint_eq(f32_to_f16(INFINITY), 0x7C00);
