@@ -267,6 +267,25 @@ static Rows rows_of(const EvalMapState *s, const Place *p) {
 
 /* ---------------------------------------------------------------- strips */
 
+/* The innermost axis that a row does not cover. */
+static int row_axis(const EvalMapState *s, int64_t length) {
+  int inner = s->code->naxes - 1;
+  for (int64_t n = 1; n < length;)
+    n *= s->cnt[inner--];
+  return inner;
+}
+
+/* To the start of the next row: axis `inner` and, where it is through, those outside it. */
+static void next_row(const EvalMapState *s, const Place *p, int inner, Walk *w) {
+  for (int d = inner; d >= 0; d--) {
+    w->at += p->lane[d];
+    if (++w->done[d] < s->cnt[d])
+      return;
+    w->at -= p->lane[d] * s->cnt[d];
+    w->done[d] = 0;
+  }
+}
+
 /* Broadcast operands (stride 0) are filled, strided ones gathered, row by row. */
 static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, char *dst) {
   size_t size = dtype_compute_size(m->dtype);
@@ -277,19 +296,10 @@ static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, c
   }
   /* The rows' starts are the lanes at multiples of the row length. */
   Walk w = walk_start(s, p);
-  int inner = s->code->naxes - 1;
-  int64_t length = 1;
-  while (length < r.length)
-    length *= s->cnt[inner--];
+  int inner = row_axis(s, r.length);
   for (int64_t i = 0; i < r.count; i++) {
     eval_mem_gather(m, w.at, r.stride, dst + (size_t)(i * r.length) * size, r.length);
-    for (int d = inner; d >= 0; d--) {
-      w.at += p->lane[d];
-      if (++w.done[d] < s->cnt[d])
-        break;
-      w.at -= p->lane[d] * s->cnt[d];
-      w.done[d] = 0;
-    }
+    next_row(s, p, inner, &w);
   }
 }
 
@@ -298,19 +308,10 @@ static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, 
   size_t size = dtype_compute_size(m->dtype);
   Rows r = rows_of(s, p);
   Walk w = walk_start(s, p);
-  int inner = s->code->naxes - 1;
-  int64_t length = 1;
-  while (length < r.length)
-    length *= s->cnt[inner--];
+  int inner = row_axis(s, r.length);
   for (int64_t i = 0; i < r.count; i++) {
     eval_mem_scatter(m, w.at, r.stride, src + (size_t)(i * r.length) * size, r.length);
-    for (int d = inner; d >= 0; d--) {
-      w.at += p->lane[d];
-      if (++w.done[d] < s->cnt[d])
-        break;
-      w.at -= p->lane[d] * s->cnt[d];
-      w.done[d] = 0;
-    }
+    next_row(s, p, inner, &w);
   }
 }
 

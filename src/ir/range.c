@@ -4,11 +4,7 @@
  * mathematical value that also hold for its computed one: where the value may leave its type
  * nothing is known. Tests: tests/unit/check_ir.c.
  */
-#include "ir.h"
-
-typedef struct Range {
-  int64_t lo, hi;
-} Range;
+#include "impl.h"
 
 enum { RANGE_DEPTH = 60 };
 
@@ -65,7 +61,7 @@ static bool divided(OpCode op, Range a, Range b, Range *out) {
 
 /* Operations that do not keep order in a simple way are unknown.
  * AND with a mask is how code takes a remainder. */
-static bool binary(OpCode op, Range a, Range b, Range *out) {
+bool ir_range_binary(OpCode op, Range a, Range b, Range *out) {
   switch (op) {
   case OP_ADD:
     return !__builtin_add_overflow(a.lo, b.lo, &out->lo) &&
@@ -123,7 +119,7 @@ static bool range_op(const IrExpr *e, Range *out, int depth) {
     *out = a;
     return true;
   }
-  return e->nargs == 2 && range_of(e->arg[1], &b, depth) && binary(e->op, a, b, out);
+  return e->nargs == 2 && range_of(e->arg[1], &b, depth) && ir_range_binary(e->op, a, b, out);
 }
 
 /* Depth is bounded: beyond it nothing is known, which is always right. */

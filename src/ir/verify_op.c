@@ -12,10 +12,6 @@
 
 /* Least and greatest value of an expression of constants and indices of unrolled loops with
  * constant bounds; false where it is anything else. */
-typedef struct Range {
-  int64_t lo, hi;
-} Range;
-
 static bool range_of(const Verify *v, const IrExpr *e, Range *out);
 
 /* The last index that the loop reaches, not its bound.
@@ -30,49 +26,17 @@ static bool range_var(const Verify *v, const IrVar *x, Range *out) {
   return true;
 }
 
-/* The extremes lie at the corners.
- * Overflow means unknown. */
-static bool range_product(Range a, Range b, Range *out) {
-  int64_t p[4];
-  if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
-      __builtin_mul_overflow(a.hi, b.lo, &p[2]) || __builtin_mul_overflow(a.hi, b.hi, &p[3]))
-    return false;
-  *out = (Range){p[0], p[0]};
-  for (int i = 1; i < 4; i++) {
-    out->lo = p[i] < out->lo ? p[i] : out->lo;
-    out->hi = p[i] > out->hi ? p[i] : out->hi;
-  }
-  return true;
-}
-
-/* Division and remainder by a positive constant, of what is not negative.
- * Negative numerators would need the sign's rules; registers have none. */
-static bool range_divided(OpCode op, Range a, Range b, Range *out) {
-  if (b.lo != b.hi || b.lo <= 0 || a.lo < 0)
-    return false;
-  if (op == OP_FLOORDIV)
-    *out = (Range){a.lo / b.lo, a.hi / b.lo};
-  else if (a.hi < b.lo)
-    *out = a;
-  else
-    *out = (Range){0, b.lo - 1};
-  return true;
-}
-
-/* What registers are indexed by in practice: sums, multiples, parts. */
-static bool range_binary(OpCode op, Range a, Range b, Range *out) {
+/* What registers are indexed by in practice: sums, multiples, and parts of what is not negative.
+ * A choice or a mask of such values is not taken, whatever its range. */
+static bool indexes(OpCode op, Range a) {
   switch (op) {
   case OP_ADD:
-    return !__builtin_add_overflow(a.lo, b.lo, &out->lo) &&
-           !__builtin_add_overflow(a.hi, b.hi, &out->hi);
   case OP_SUB:
-    return !__builtin_sub_overflow(a.lo, b.hi, &out->lo) &&
-           !__builtin_sub_overflow(a.hi, b.lo, &out->hi);
   case OP_MUL:
-    return range_product(a, b, out);
+    return true;
   case OP_FLOORDIV:
   case OP_MOD:
-    return range_divided(op, a, b, out);
+    return a.lo >= 0;
   default:
     return false;
   }
@@ -93,7 +57,7 @@ static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
   Range a, b;
   if (e->nargs != 2 || !range_of(v, e->arg[0], &a) || !range_of(v, e->arg[1], &b))
     return false;
-  return range_binary(e->op, a, b, out);
+  return indexes(e->op, a) && ir_range_binary(e->op, a, b, out);
 }
 
 /* ---------------------------------------------------------------- registers and shared memory */

@@ -187,15 +187,6 @@ void storage_device_synced(Storage *s) {
   s->device_valid = true;
 }
 
-/* For a device that is being given up; the host copy must have been fetched before. */
-void storage_drop_device(Storage *s) {
-  if (s->device)
-    s->device->release(s->handle);
-  s->device = NULL;
-  s->handle = NULL;
-  s->device_valid = false;
-}
-
 /* The device copy is kept, its memory can be filled again, but it is stale. */
 void storage_host_wrote(Storage *s) {
   s->device_valid = false;

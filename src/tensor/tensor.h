@@ -49,8 +49,6 @@ void storage_set_device(Storage *s, const StorageDevice *device, void *handle, b
 void storage_device_wrote(Storage *s);
 /* The device copy now equals the host's (after an upload). */
 void storage_device_synced(Storage *s);
-/* Drops the device copy; the data is lost where the host copy is stale. */
-void storage_drop_device(Storage *s);
 
 /* Making and sharing ----------------------------------------------------------------------- */
 
