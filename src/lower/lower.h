@@ -22,18 +22,47 @@ typedef struct Target {
 const Target *target_find(const char *name);
 const char *const *target_names(size_t *n);
 
-/* The kernel at `level`, in the arena; k itself is unchanged. NULL with diagnostics where it cannot
- * be done (shared memory beyond the target's: every tile, its bytes, and what would fit). */
-IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const Target *t, DiagSink *sink);
+/* What is known of a global tensor's place in memory. A kernel lowered with facts may only be given
+ * tensors that have them. */
+typedef struct LowerFact {
+  int8_t unit_axis; /* the axis whose stride is 1 element; -1: none is known */
+  uint8_t align;    /* bytes: a power of two, at most 16, that divides the address of element 0 and
+                       the stride of every axis but unit_axis; 0 or 1: not known */
+  bool index32;     /* every element's offset, in elements, fits i32 */
+} LowerFact;
 
-/* The same, and `after` sees the kernel before and after each pass (--verify-each, --emit of what a
- * pass made); where it returns false lowering ends with NULL. */
+/* Reasons and choices, one line each, for :explain. */
+typedef struct LowerNotes {
+  Arena *arena;
+  VEC(const char *) text;
+} LowerNotes;
+
+/* Sees the kernel before and after each pass (--verify-each); where it returns false lowering ends
+ * with NULL. */
 typedef struct LowerHook {
   bool (*after)(const IrKernel *before, IrKernel *after, const char *pass, void *ctx);
   void *ctx;
 } LowerHook;
-IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Target *t,
-                         const LowerHook *hook, DiagSink *sink);
+
+typedef struct LowerRequest {
+  const Target *target;
+  const LowerFact *fact; /* by id of the kernel's buffers (of the global ones); NULL: none known */
+  int candidate;     /* 0: the best schedule that can do it; n: the n best that can are passed over
+                        (their cubins were refused); beyond the last the scalar one */
+  LowerNotes *notes; /* or NULL */
+  const LowerHook *hook; /* or NULL */
+} LowerRequest;
+
+/* A note, where somebody wants it. */
+void lower_note(const LowerRequest *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What is known of a buffer; nothing where the request knows nothing. */
+LowerFact lower_fact(const LowerRequest *r, const IrBuffer *b);
+
+/* The kernel at `level`, in the arena; k itself is unchanged. The scheduled level is the one that
+ * the thread level of the same request is made from. NULL with diagnostics where it cannot be done
+ * (shared memory beyond the target's: every tile, its bytes, and what would fit). */
+IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const LowerRequest *r,
+                   DiagSink *sink);
 
 /* What the launcher must pass, in this order, as the printed kernel's parameters. */
 typedef enum CudaArgKind {

@@ -1,34 +1,53 @@
 /* passes.c: the passes of lowering, in order, and the verifier after each.
  *
- * In: a verified tile-level kernel. Out: the kernel at the level asked for. Always holds: what a
- * pass makes is verified before the next one sees it; a pass that breaks a kernel is our bug,
- * reported as such. Tests: tests/unit/check_lower.c.
- *
- * The order that is coming: bind, simplify, check marks, tile_loop, select,
- * layouts, copies, channels, interior/edge, roles, rotate, split, waits, plan shared, syncs, to
- * threads, clean up. Until then a scheduled kernel is the tile-level one relabelled: every
- * tile-level kind is a kind of the scheduled level too, with the same meaning, and nothing is
- * chosen yet.
+ * In: a verified kernel of the tile or scheduled level and what is known of its call. Out: the
+ * kernel at the level asked for. Always holds: what a pass makes is verified before the next one
+ * sees it; a pass that breaks a kernel is our bug, reported as such. A candidate is a way to lower
+ * from the tile level to threads; the best comes first, and where a pass of it declines (NULL, no
+ * diagnostic, a note that says why) the next one is tried. Tests: tests/unit/check_lower.c.
  */
-#include "simple.h"
+#include "passes.h"
+
+#include <stdarg.h>
 
 typedef struct Pass {
   const char *name;
-  IrKernel *(*run)(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
+  IrLevel makes; /* level of what comes out */
+  IrKernel *(*run)(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 } Pass;
+typedef struct Candidate {
+  const char *name;
+  OpArch arch; /* least target */
+  const Pass *pass;
+  size_t n;
+} Candidate;
 
-/* Truthful because each tile-level kind means the same one level down. */
-static IrKernel *relabel(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink) {
-  (void)t;
-  (void)sink;
-  IrKernel *out = ir_kernel_clone(a, k);
-  out->level = IR_SCHEDULED;
-  return out;
+/* The simplest lowering needs nothing that a schedule decides; each tile-level kind means the same
+ * one level down. */
+static const Pass scalar[] = {{"relabel", IR_SCHEDULED, low_relabel},
+                              {"scalar", IR_THREAD, low_simple}};
+
+#define CANDIDATE(name, arch, list)                                                                \
+  { name, arch, list, sizeof list / sizeof *list }
+static const Candidate candidates[] = {
+    CANDIDATE("scalar", ARCH_ANY, scalar),
+};
+enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+
+void lower_note(const LowerRequest *r, const char *fmt, ...) {
+  if (!r->notes)
+    return;
+  Str text = str_new(r->notes->arena);
+  va_list ap;
+  va_start(ap, fmt);
+  str_vaddf(&text, fmt, ap);
+  va_end(ap);
+  VEC_PUSH(r->notes->arena, &r->notes->text, str_text(&text));
 }
 
-static const Pass to_scheduled[] = {{"relabel", relabel}};
-/* The simplest lowering needs nothing that a schedule decides, and starts from either level. */
-static const Pass to_threads[] = {{"simple", low_simple}};
+LowerFact lower_fact(const LowerRequest *r, const IrBuffer *b) {
+  return r->fact && b->space == IRS_GLOBAL ? r->fact[b->id] : (LowerFact){-1, 1, false};
+}
 
 /* A pass that made something wrong is named, so that a report can name it. */
 static bool verified(IrKernel *k, const Pass *p, DiagSink *sink) {
@@ -40,27 +59,52 @@ static bool verified(IrKernel *k, const Pass *p, DiagSink *sink) {
   return false;
 }
 
-/* Each pass makes a new kernel in the arena; the one before stays whole for the hook to compare. */
-IrKernel *lower_observed(Arena *a, const IrKernel *k, IrLevel level, const Target *t,
-                         const LowerHook *hook, DiagSink *sink) {
-  const Pass *pass = level == IR_THREAD ? to_threads : to_scheduled;
-  size_t n = level == IR_THREAD ? sizeof to_threads / sizeof *to_threads
-                                : sizeof to_scheduled / sizeof *to_scheduled;
-  if (k->level >= level)
-    return ir_kernel_clone(a, k);
-  IrKernel *now = NULL;
-  for (size_t i = 0; i < n; i++) {
-    const IrKernel *before = now ? now : k;
-    now = pass[i].run(a, before, t, sink);
-    if (!now || !verified(now, &pass[i], sink))
-      return NULL;
-    if (hook && !hook->after(before, now, pass[i].name, hook->ctx))
-      return NULL;
+/* What one candidate made: the thread level, and the scheduled one that it came from. */
+typedef struct Made {
+  IrKernel *at[IR_THREAD + 1];
+  bool stopped; /* by a diagnostic or the hook, so that no other candidate is to be tried */
+} Made;
+
+/* Each pass makes a new kernel in the arena; the one before stays whole for the hook to compare. A
+ * kernel that is scheduled already only goes through the passes below that level. */
+static Made run(const Candidate *c, Arena *a, const IrKernel *k, const LowerRequest *r,
+                DiagSink *sink) {
+  Made m = {0};
+  const IrKernel *now = k;
+  size_t errors = sink->errors;
+  for (size_t i = 0; i < c->n; i++) {
+    if (c->pass[i].makes <= k->level && k->level > IR_TILE)
+      continue;
+    IrKernel *next = c->pass[i].run(a, now, r, sink);
+    m.stopped = sink->errors > errors;
+    if (!next)
+      return m;
+    m.stopped = !verified(next, &c->pass[i], sink) ||
+                (r->hook && !r->hook->after(now, next, c->pass[i].name, r->hook->ctx));
+    if (m.stopped)
+      return m;
+    m.at[next->level] = next;
+    now = next;
   }
-  return now;
+  return m;
 }
 
-/* Without anyone looking on. */
-IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const Target *t, DiagSink *sink) {
-  return lower_observed(a, k, level, t, NULL, sink);
+IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const LowerRequest *r,
+                   DiagSink *sink) {
+  if (k->level >= level)
+    return ir_kernel_clone(a, k);
+  int passed_over = 0;
+  for (int i = 0; i < CANDIDATES; i++) {
+    const Candidate *c = &candidates[i];
+    if (c->arch > r->target->arch)
+      continue;
+    Made m = run(c, a, k, r, sink);
+    if (m.stopped)
+      return NULL;
+    if (!m.at[IR_THREAD] || (passed_over++ < r->candidate && i < CANDIDATES - 1))
+      continue;
+    lower_note(r, "schedule: %s", c->name);
+    return level == IR_SCHEDULED && !m.at[level] ? ir_kernel_clone(a, k) : m.at[level];
+  }
+  return NULL;
 }

@@ -13,7 +13,7 @@
 #ifndef TILESH_LOWER_SIMPLE_H
 #define TILESH_LOWER_SIMPLE_H
 
-#include "lower.h"
+#include "passes.h"
 
 /* Where a tile of the program lies. */
 typedef struct Place {
@@ -147,8 +147,5 @@ IrExpr *low_reduce_scalar(Simple *s, void *reduce);
 /* simple_tile.c: tile operations. */
 void low_tile(Simple *s, IrStmt *st);
 void low_map(Simple *s, IrStmt *st);
-
-/* passes.c */
-IrKernel *low_simple(Arena *a, const IrKernel *k, const Target *t, DiagSink *sink);
 
 #endif

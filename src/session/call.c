@@ -478,7 +478,8 @@ const IrKernel *launch_thread(Launch *l, DiagSink *sink) {
   if (l->ir->level == IR_THREAD)
     return l->ir;
   if (!l->spec->thread)
-    l->spec->thread = lower_to(l->spec->arena, l->ir, IR_THREAD, target, sink);
+    l->spec->thread =
+        lower_to(l->spec->arena, l->ir, IR_THREAD, &(LowerRequest){.target = target}, sink);
   return l->spec->thread;
 }
 

@@ -12,7 +12,8 @@ static void emit_level(Launch *l, IrLevel level, Str *out) {
   if (k->level != level && level != IR_TILE) {
     k = level == IR_THREAD
             ? launch_thread(l, &l->s->diags)
-            : lower_to(l->spec->arena, l->ir, level, session_target(l->s), &l->s->diags);
+            : lower_to(l->spec->arena, l->ir, level,
+                       &(LowerRequest){.target = session_target(l->s)}, &l->s->diags);
     if (!k)
       session_fail_call(l->s, ST_COMPILE, l->span, l->name);
   }

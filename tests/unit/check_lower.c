@@ -176,7 +176,7 @@ static void check_on(const char *text, const char *args, const Target *t, Status
   DiagSink sink;
   diag_init(&sink, a);
   IrKernel *k = read_kernel(a, text, &sink);
-  IrKernel *low = lower_to(a, k, IR_THREAD, t, &sink);
+  IrKernel *low = lower_to(a, k, IR_THREAD, &(LowerRequest){.target = t}, &sink);
   ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
   IrBinding *x = bind_args(a, k, args, &sink), *y = bind_args(a, low, args, &sink);
   ck_assert_msg(x && y, "%s", errors_of(a, &sink));
@@ -463,7 +463,8 @@ START_TEST(tiles_of_lifetimes_share_bytes) {
   Arena *a = arena_new(NULL, "case");
   DiagSink sink;
   diag_init(&sink, a);
-  IrKernel *low = lower_to(a, read_kernel(a, text, &sink), IR_THREAD, target_find("sm_90a"), &sink);
+  IrKernel *low = lower_to(a, read_kernel(a, text, &sink), IR_THREAD,
+                           &(LowerRequest){.target = target_find("sm_90a")}, &sink);
   ck_assert(low && low->shared_bytes < 5 * 64 * 4);
   same(text, "n=3");
   arena_free(a);
@@ -506,8 +507,9 @@ START_TEST(refused) {
                             "kernel p tile() -> (X: f32[999]) {\n  shared s: f32[999]\n"
                             "  map i in [999] { store s[i] = 1 }\n  print s\n  copy X = s\n}\n",
                             &sink);
-  ck_assert_ptr_nonnull(lower_to(a, k, IR_THREAD, target_find("sm_80"), &sink));
-  ck_assert_ptr_null(lower_to(a, k, IR_THREAD, &tiny, &sink));
+  ck_assert_ptr_nonnull(
+      lower_to(a, k, IR_THREAD, &(LowerRequest){.target = target_find("sm_80")}, &sink));
+  ck_assert_ptr_null(lower_to(a, k, IR_THREAD, &(LowerRequest){.target = &tiny}, &sink));
   ck_assert_uint_eq(sink.errors, 1);
   ck_assert_int_eq(sink.v[0]->code, E0712);
   arena_free(a);
@@ -523,8 +525,9 @@ START_TEST(levels) {
                             "  copy s = A\n  copy X = s\n}\n",
                             &sink);
   uint64_t before = ir_digest(k);
-  IrKernel *s = lower_to(a, k, IR_SCHEDULED, target_find("sm_90a"), &sink);
-  IrKernel *t = lower_to(a, s, IR_THREAD, target_find("sm_90a"), &sink);
+  IrKernel *s =
+      lower_to(a, k, IR_SCHEDULED, &(LowerRequest){.target = target_find("sm_90a")}, &sink);
+  IrKernel *t = lower_to(a, s, IR_THREAD, &(LowerRequest){.target = target_find("sm_90a")}, &sink);
   ck_assert(s && s->level == IR_SCHEDULED && t && t->level == IR_THREAD);
   ck_assert_uint_eq(before, ir_digest(k));
   arena_free(a);

@@ -1,0 +1,16 @@
+/* passes.h: the passes of lowering, as passes.c lists them. Private.
+ *
+ * Each takes a kernel and gives a new one in the arena. NULL without a diagnostic: it cannot do
+ * this kernel, and a note says why; NULL with one: nothing can.
+ */
+#ifndef TILESH_LOWER_PASSES_H
+#define TILESH_LOWER_PASSES_H
+
+#include "lower.h"
+
+/* The tile level named a scheduled one: nothing is chosen (simple.c). */
+IrKernel *low_relabel(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+/* Scalar code of one block of threads, barriers between all that conflicts (simple.c). */
+IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+
+#endif
