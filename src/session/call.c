@@ -525,3 +525,14 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
   launch_run(&l);
   return launch_result(&l);
 }
+
+/* Only a call of a kernel by itself: its arguments are evaluated once and used by every run. */
+void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l) {
+  Value kernel = host_eval(s, call->as.call.fn);
+  if (kernel.kind != VAL_KERNEL)
+    host_fail(s, E0805, call->as.call.fn->span, "%s takes a call of a kernel, not of %s", what,
+              val_describe(s, kernel));
+  Args a = {.name = what};
+  host_eval_args(s, call, &a);
+  launch_prepare(s, kernel, &a, l);
+}

@@ -252,17 +252,6 @@ static Value record(Session *s, const Outcome *o) {
   return val_record(s, fields, sizeof fields / sizeof *fields);
 }
 
-/* Only a call of a kernel by itself: its arguments are evaluated once and used by every run. */
-void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l) {
-  Value kernel = host_eval(s, call->as.call.fn);
-  if (kernel.kind != VAL_KERNEL)
-    host_fail(s, E0805, call->as.call.fn->span, "%s takes a call of a kernel, not of %s", what,
-              val_describe(s, kernel));
-  Args a = {.name = what};
-  host_eval_args(s, call, &a);
-  launch_prepare(s, kernel, &a, l);
-}
-
 /* For `tilesh check`: every call of the program goes through here before it runs. */
 void launch_check(Launch *l) {
   Outcome o = run_all(l);

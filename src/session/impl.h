@@ -139,10 +139,9 @@ void host_drop_vars(Session *s, size_t mark);
 void host_drop_temps(Session *s, size_t mark);
 /* Exactly n parts of a tuple, list or tensor into out; else fails. */
 void host_unpack(Session *s, Value v, size_t n, Span span, Value *out);
-/* Statements with files of their own: import.c, function.c. */
+/* Statements with files of their own: import.c, assert.c. */
 void host_import(Session *s, const AstStmt *st, bool top);
 void host_assert(Session *s, const AstStmt *st);
-void host_lua(Session *s, const AstStmt *st);
 /* Elements of a list, a tuple, or a tensor's first axis. */
 size_t host_length(Value v);
 Value host_element(Session *s, Value v, size_t i, Span span);
@@ -187,7 +186,7 @@ Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where);
 Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
 /* What sema's typing knows of a value. */
 SemaNum arith_number(Value v);
-/* x @ y of tensors (shape.c). */
+/* x @ y of tensors (product.c). */
 Value arith_product(Session *s, Value x, Value y, Span span, const Span *where);
 /* Converts a host number to the type if it fits (a float for an integer does not); else fails. */
 Scalar arith_fit(Session *s, Value v, DType t, Span span);
@@ -259,7 +258,8 @@ Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span);
 
 Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store converts */
 
-/* Devices (device.c) ----------------------------------------------------------------------- */
+/* Devices (device.c, device_fault.c)
+ * ----------------------------------------------------------------------- */
 
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
@@ -271,8 +271,7 @@ bool device_is_gpu(Session *s);
 /* Waits for all queued calls; a fault of one fails at the call's place. */
 void device_finish(Session *s);
 
-/* Kernels (kernel.c, call.c, check.c, bench.c, device.c)
- * --------------------------------------------- */
+/* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 
 void kernels_free(Session *s); /* specialisations and the device */
 

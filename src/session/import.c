@@ -96,11 +96,3 @@ void host_import(Session *s, const AstStmt *st, bool top) {
   v.as.obj->as.module = m;
   host_define_here(s, st->as.import.name.text, v, top);
 }
-
-/* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */
-void host_lua(Session *s, const AstStmt *st) {
-  if (!s->options.lua)
-    host_fail(s, E0822, st->span, "this program runs without Lua");
-  if (!s->options.lua(s, st->as.lua.text, st->as.lua.n, st->as.lua.span))
-    host_fail_with(s, ST_FAIL);
-}

@@ -418,6 +418,14 @@ static void only_in_kernels(Session *s, const AstStmt *st) {
   host_fail(s, E0812, st->span, "`%s` is a statement of kernels", ast_stmt_name(st->kind));
 }
 
+/* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */
+static void do_lua(Session *s, const AstStmt *st) {
+  if (!s->options.lua)
+    host_fail(s, E0822, st->span, "this program runs without Lua");
+  if (!s->options.lua(s, st->as.lua.text, st->as.lua.n, st->as.lua.span))
+    host_fail_with(s, ST_FAIL);
+}
+
 /* The statements that hold no other and can only go on to the next. */
 static void do_simple(Session *s, const AstStmt *st, bool top) {
   switch (st->kind) {
@@ -445,7 +453,7 @@ static void do_simple(Session *s, const AstStmt *st, bool top) {
     collect_test(s, st);
     break;
   case STMT_LUA:
-    host_lua(s, st);
+    do_lua(s, st);
     break;
   default:
     only_in_kernels(s, st);

@@ -12,7 +12,7 @@
 #include "ir/build.h"
 #include "lower/lower.h"
 
-typedef struct GpuProgram GpuProgram; /* device.c: a specialisation compiled for the device */
+typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for the device */
 
 typedef struct Spec {
   Arena *arena;            /* of everything here */
@@ -103,7 +103,7 @@ KernelCache *kernel_cache(Session *s);
 double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
 
-/* The device (device.c). */
+/* The device (device.c, device_launch.c, device_build.c). */
 void device_launch(Launch *l); /* queues it */
 /* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);

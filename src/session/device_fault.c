@@ -1,0 +1,120 @@
+/* device_fault.c: waiting for queued calls, and what they left: faults and printed lines.
+ *
+ * In: the calls remembered since the last wait. Out: their prints, in order; the first fault as a
+ * diagnostic at the kernel's line and at the call. After a wait nothing is queued. Tests:
+ * tests/gpu.
+ */
+#include "device.h"
+
+/* A value of 64 bits as an integer or, of a float, as its f64. */
+static void add_bits(uint64_t bits, bool is_float, Str *out) {
+  Scalar x = {.type = is_float ? DT_F64 : DT_I64, .as.u = bits};
+  scalar_print(x, out);
+}
+
+/* Replaces {0} and {1}, {0f} and {1f} where they are floats, in a site's text. */
+static void add_site_text(const char *text, const int64_t value[2], Str *out) {
+  for (; *text; text++) {
+    size_t n = text[0] == '{' && (text[1] == '0' || text[1] == '1') ? 2 + (text[2] == 'f') : 0;
+    if (n > 0 && text[n] == '}') {
+      add_bits((uint64_t)value[text[1] - '0'], n == 3, out);
+      text += n;
+    } else {
+      str_addc(out, *text);
+    }
+  }
+}
+
+/* The record names the call and the check in it; the text of the check is the printer's, with
+ * the index and extent put in. */
+static void report_fault(Session *s, const GpuFault *f) {
+  SessionGpu *g = s->gpu;
+  const Queued *q = f->call < g->nqueued ? &g->queued[f->call] : NULL;
+  Str text = session_str(s);
+  Span span = {NULL, 0, 0};
+  if (q && f->site < (uint32_t)q->text->nsites) {
+    const CudaSite *place = &q->text->site[f->site];
+    add_site_text(place->text, f->value, &text);
+    span = place->span;
+  } else {
+    str_add(&text, "a fault was recorded on the device");
+  }
+  str_addf(&text, " (block %u, %u, %u)", f->block[0], f->block[1], f->block[2]);
+  diag_add(&s->diags, E0421, span, "%s", str_text(&text));
+  Span call = q ? q->span : span;
+  const char *name = q ? q->name : "the kernel";
+  g->nqueued = 0;
+  session_fail_call(s, ST_FAIL, call, name);
+}
+
+/* What the evaluator would print: texts and values, blanks between. */
+static void add_line(const CudaPrint *print, const GpuPrintLine *line, Str *out) {
+  const IrReport *r = print->report;
+  size_t k = 0;
+  for (int i = 0; i < r->nparts; i++) {
+    const IrReportPart *part = &r->part[i];
+    if (i > 0)
+      str_addc(out, ' ');
+    if (part->text)
+      str_add(out, part->text);
+    else if (part->value && k < line->nvalues) {
+      Scalar x = {.type = dtype_is_float(part->value->type) ? DT_F64 : DT_I64,
+                  .as.u = line->value[k++]};
+      scalar_print(scalar_convert(x, part->value->type), out);
+    }
+  }
+  str_addc(out, '\n');
+}
+
+/* Writes what the queued calls printed. */
+static void show_prints(Session *s) {
+  SessionGpu *g = s->gpu;
+  GpuPrintLine *line = NULL;
+  size_t n = 0;
+  uint32_t dropped = 0;
+  Str out = session_str(s);
+  bool any = false;
+  for (size_t i = 0; i < g->nqueued; i++)
+    any = any || g->queued[i].text->nprints > 0;
+  if (!any || gpu_print_take(g->gpu, s->line, &line, &n, &dropped) != ST_OK)
+    return;
+  for (size_t i = 0; i < n; i++) {
+    const CudaText *text = line[i].call < g->nqueued ? g->queued[line[i].call].text : NULL;
+    if (text && line[i].line < (uint32_t)text->nprints)
+      add_line(&text->print[line[i].line], &line[i], &out);
+  }
+  if (dropped > 0)
+    str_addf(&out, "(%u more lines were printed than there is room for)\n", dropped);
+  (void)session_write(s, str_text(&out), out.n);
+}
+
+/* After every wait: nothing is queued any more. */
+static void check_faults(Session *s) {
+  GpuFault fault;
+  if (gpu_fault_take(s->gpu->gpu, &fault))
+    report_fault(s, &fault);
+  s->gpu->nqueued = 0;
+}
+
+/* Cheap where nothing is queued, so it is called at the end of every text, test and prompt
+ * entry. */
+void device_finish(Session *s) {
+  if (!s->gpu || !s->gpu->gpu || s->gpu->nqueued == 0)
+    return;
+  Span last = s->gpu->queued[s->gpu->nqueued - 1].span;
+  Status status = gpu_sync(s->gpu->gpu, NULL);
+  if (status == ST_INTERRUPTED)
+    host_fail_with(s, status);
+  if (status != ST_OK)
+    device_failed(s, last);
+  show_prints(s);
+  check_faults(s);
+}
+
+/* A fault of the call that made the data comes before the data. */
+bool device_settle(Session *s, Tensor *t, Str *why) {
+  if (storage_on_host(t->storage))
+    return true;
+  device_finish(s);
+  return tensor_to_host(t, why);
+}

@@ -1,0 +1,215 @@
+/* device_launch.c: launches on the CUDA device.
+ *
+ * In: launches with everything bound. Out: queued launches, data moved where it must be; times of
+ * repeated launches for bench. Tests: tests/gpu.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "device.h"
+
+enum { MAX_QUEUED = 1024 }; /* calls remembered before the host waits by itself */
+
+/* Moving data ------------------------------------------------------------------------------ */
+
+/* Views share a device copy: theirs begins at an offset. */
+static GpuPtr address(const Tensor *t) {
+  Buffer *b = storage_device_handle(t->storage);
+  return b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype));
+}
+
+/* Room on the device for a whole storage, not filled. */
+static Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
+  Session *s = l->s;
+  SessionGpu *g = s->gpu;
+  Buffer *b = storage_device_handle(storage);
+  if (b)
+    return b;
+  b = session_alloc(s, sizeof *b);
+  b->g = g;
+  Status status = gpu_alloc(g->gpu, storage_bytes(storage), name, &b->p);
+  if (status != ST_OK) {
+    free(b);
+    device_failed(s, where);
+  }
+  storage_set_device(storage, &g->device, b, false);
+  return b;
+}
+
+/* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
+ */
+static void to_device(Launch *l, size_t i) {
+  Tensor *t = l->tensor[i];
+  Storage *storage = t->storage;
+  if (storage_on_device(storage))
+    return;
+  Buffer *b = device_buffer(l, storage, l->ir->params.v[i].buf->name, l->where[i]);
+  const IrBuffer *buf = l->ir->params.v[i].buf;
+  if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
+    return; /* nothing there that the kernel could read */
+  if (gpu_upload(b->g->gpu, b->p, tensor_storage_data(t), storage_bytes(storage)) != ST_OK)
+    device_failed(l->s, l->where[i]);
+  storage_device_synced(storage);
+}
+
+/* Launching -------------------------------------------------------------------------------- */
+
+typedef struct Prepared { /* a launch whose arguments lie ready */
+  Launch *l;
+  GpuLaunch launch;
+  bool empty; /* a grid without blocks: nothing runs */
+} Prepared;
+
+/* Extents and strides of tensor maps are expressions of the bound extents. */
+static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
+  Scalar x = {DT_I64, {.i = 0}};
+  ir_host_eval(e, b, &x);
+  return scalar_convert(x, DT_I64).as.u;
+}
+
+/* The driver wants a map at a multiple of 64. */
+static void *map_room(Arena *a) {
+  enum { BYTES = 128, ALIGN = 64 };
+  uintptr_t at = (uintptr_t)arena_alloc(a, BYTES + ALIGN - 1);
+  return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+/* Checked before it is encoded: the driver's own error names no axis. */
+static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr base) {
+  GpuTmap t = {.dtype = m->buf->dtype, .rank = m->rank, .base = base, .swizzle = (int)m->swizzle};
+  void *out = map_room(session_scratch(l->s));
+  for (int i = 0; i < m->rank; i++) {
+    t.extent[i] = host_number(m->dim[i], b);
+    t.stride[i] = i ? host_number(m->stride[i], b) : 0;
+    t.box[i] = (uint32_t)m->box[i];
+  }
+  Str why = session_str(l->s);
+  if (!gpu_tmap_check(&t, &why))
+    host_fail(l->s, E0820, l->span, "the tensor map %s: %s", m->name, str_text(&why));
+  if (gpu_tmap_encode(l->s->gpu->gpu, &t, out) != ST_OK)
+    device_failed(l->s, l->span);
+  return out;
+}
+
+/* Address of a thread-level buffer's tensor: its parameter has the same place as the launch's. */
+static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) {
+  for (size_t i = 0; i < l->n && i < k->params.n; i++)
+    if (k->params.v[i].buf == buf)
+      return address(l->tensor[i]);
+  for (size_t i = 0; i < l->nscratch; i++)
+    if (k->params.v[l->n + i].buf == buf)
+      return address(l->scratch[i]);
+  return 0;
+}
+
+/* Each argument in a word of its own, since the driver takes addresses of values. */
+static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const IrBinding *b) {
+  Gpu *g = l->s->gpu->gpu;
+  if (a->kind == CUDA_ARG_TMAP)
+    return encode_map(l, a->tmap, b, buffer_address(l, p->ir, a->tmap->buf));
+  uint64_t *word = arena_alloc(session_scratch(l->s), sizeof *word);
+  switch (a->kind) {
+  case CUDA_ARG_SCALAR:
+    scalar_store(b->value[a->var->id], word);
+    break;
+  case CUDA_ARG_TENSOR:
+    *word = buffer_address(l, p->ir, a->buf);
+    break;
+  case CUDA_ARG_FAULT:
+    *word = gpu_fault_slot(g);
+    break;
+  case CUDA_ARG_CALL:
+    *word = l->s->gpu->nqueued;
+    break; /* its place when it is remembered */
+  case CUDA_ARG_PRINT:
+    if (gpu_print_ring(g, word) != ST_OK)
+      device_failed(l->s, l->span);
+    break;
+  default:
+    *word = gpu_stop_word(g);
+  }
+  return word;
+}
+
+/* Moves what the kernel reads to the device, then collects what the launch needs. Nothing is
+ * queued yet, so that bench can queue it many times. */
+static void prepare(Launch *l, Prepared *out) {
+  Session *s = l->s;
+  GpuProgram *p = device_program(l);
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i])
+      to_device(l, i);
+  IrBinding *b = launch_rebind(l, p->ir);
+  for (size_t i = 0; i < l->nscratch; i++)
+    device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
+  *out = (Prepared){.l = l};
+  out->launch.kernel = p->kernel;
+  for (int i = 0; i < 3; i++) {
+    int64_t blocks = i < p->ir->grid_rank ? b->grid[i] : 1;
+    if (blocks > UINT32_MAX)
+      host_fail(s, E0820, l->span, "the grid has %" PRId64 " blocks along axis %d", blocks, i);
+    out->empty |= blocks == 0;
+    out->launch.grid[i] = (unsigned)blocks;
+    out->launch.cluster[i] = (unsigned)(p->text->cluster[i] > 1 ? p->text->cluster[i] : 0);
+  }
+  out->launch.block[0] = (unsigned)p->text->threads;
+  out->launch.shared = (size_t)p->text->shared_bytes;
+  out->launch.where = arena_printf(s->line, "%s", l->name);
+  out->launch.args = ARENA_ARRAY(session_scratch(s), void *, p->text->nargs);
+  for (int i = 0; i < p->text->nargs; i++)
+    out->launch.args[i] = argument(l, p, &p->text->arg[i], b);
+}
+
+/* The host copies are stale from the moment of the launch on, not of its end. */
+static void wrote(Launch *l) {
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i] && launch_writes(l, i))
+      storage_device_wrote(l->tensor[i]->storage);
+}
+
+/* Faults come back with the number of the call. */
+static void remember(Launch *l, const CudaText *text) {
+  SessionGpu *g = l->s->gpu;
+  if (g->nqueued == g->cap) {
+    size_t cap = g->cap ? g->cap * 2 : 16;
+    Queued *grown = realloc(g->queued, cap * sizeof *grown);
+    if (!grown)
+      host_fail_with(l->s, ST_NOMEM);
+    g->queued = grown;
+    g->cap = cap;
+  }
+  g->queued[g->nqueued++] = (Queued){l->span, l->name, text};
+}
+
+/* Returns at once; what the host still holds of the outputs is stale from here on. */
+void device_launch(Launch *l) {
+  Prepared p;
+  prepare(l, &p);
+  if (!p.empty && gpu_launch(l->s->gpu->gpu, &p.launch) != ST_OK)
+    device_failed(l->s, l->span);
+  wrote(l);
+  remember(l, l->spec->gpu->text);
+  /* what a kernel prints stands before what the host prints next */
+  if (l->spec->gpu->text->nprints > 0 || l->s->gpu->nqueued >= MAX_QUEUED)
+    device_finish(l->s);
+}
+
+/* One round for gpu_time. */
+static Status launch_once(void *ctx) {
+  Prepared *p = ctx;
+  return p->empty ? ST_OK : gpu_launch(p->l->s->gpu->gpu, &p->launch);
+}
+
+/* Waits at the end: faults of timed launches are reported too. */
+void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
+  Prepared p;
+  prepare(l, &p);
+  Status status = gpu_time(l->s->gpu->gpu, o, launch_once, &p, out);
+  if (status == ST_INTERRUPTED)
+    host_fail_with(l->s, status);
+  if (status != ST_OK)
+    device_failed(l->s, l->span);
+  wrote(l);
+  remember(l, l->spec->gpu->text);
+  device_finish(l->s);
+}
