@@ -14,6 +14,7 @@
 #include "arena.h"
 #include "diag.h"
 #include "dtype.h"
+#include "io.h"
 #include "pool.h"
 #include "src.h"
 #include "str.h"

@@ -1,8 +1,8 @@
-/* io.c: whole files in and out, and writes that tell when they failed.
+/* io.c: whole files in, and writes that tell when they failed.
  *
  * In: paths and bytes. Out: bytes, or why not. Always holds: no descriptor is left open whatever
- * happens, also when the arena runs out of memory; a regular file is replaced whole or not at all.
- * Tests: tests/unit/check_base_io.c.
+ * happens, also when the arena runs out of memory. Files are written by io_out.c. Tests:
+ * tests/unit/check_base_io.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io.h"
 #include "str.h"
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -24,7 +25,8 @@ static bool wait_writable(int fd) {
 
 /* A signal without SA_RESTART ends a write early or with EINTR; neither is a failure. Nor is
  * a descriptor that somebody (a shell, ssh) left non-blocking. */
-static bool write_all(int fd, const char *s, size_t n) {
+bool io_write_fd(int fd, const void *p, size_t n) {
+  const char *s = p;
   while (n > 0) {
     ssize_t wrote = write(fd, s, n < 0x40000000 ? n : 0x40000000);
     if (wrote > 0) {
@@ -61,7 +63,7 @@ bool io_write(FILE *f, const char *s, size_t n) {
   int fd = fileno(f);
   if (fd < 0) /* a stream in memory */
     return fwrite(s, 1, n, f) == n && fflush(f) == 0;
-  return flush(f) && write_all(fd, s, n);
+  return flush(f) && io_write_fd(fd, s, n);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -108,8 +110,8 @@ static void read_all(Guard *guard, void *ctx) {
   arena_set_guard(r->arena, outer);
 }
 
-/* The words for an errno, in the arena. */
-static char *explain(Arena *a, int error) {
+/* strerror's buffer is shared; this is not. */
+const char *io_explain(Arena *a, int error) {
   char buffer[128];
   return arena_strdup(a, strerror_r(error, buffer, sizeof buffer));
 }
@@ -121,7 +123,7 @@ char *io_read_file(Arena *a, const char *path, size_t *n, const char **why) {
     fd = open(path, O_RDONLY | O_CLOEXEC);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0)
-    return *why = explain(a, errno), NULL;
+    return *why = io_explain(a, errno), NULL;
   Reading r = {.arena = a, .fd = fd, .text = str_new(a)};
   struct stat st;
   if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
@@ -133,87 +135,7 @@ char *io_read_file(Arena *a, const char *path, size_t *n, const char **why) {
   if (status != ST_OK && outer)
     guard_raise(outer, status);
   if (status != ST_OK || r.error)
-    return *why = explain(a, status != ST_OK ? ENOMEM : r.error), NULL;
+    return *why = io_explain(a, status != ST_OK ? ENOMEM : r.error), NULL;
   *n = r.text.n;
   return r.text.s;
-}
-
-/* ---- whole files --------------------------------------------------------------------------- */
-
-/* Writes into something that cannot be replaced: a device, a pipe. */
-static int write_into(const char *path, const void *data, size_t n) {
-  int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0)
-    return errno;
-  int error = write_all(fd, data, n) ? 0 : errno;
-  if (close(fd) != 0 && !error && errno != EINTR)
-    error = errno;
-  return error;
-}
-
-/* Opens a new file beside `path`; its name is left in `temporary`. */
-static int open_beside(char *temporary, size_t size, const char *path, mode_t mode) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  unsigned long salt = (unsigned long)now.tv_nsec ^ (unsigned long)getpid() << 20;
-  for (int attempt = 0; attempt < 100; attempt++) {
-    snprintf(temporary, size, "%s.%lx.tmp", path, salt + (unsigned long)attempt);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd >= 0 || errno != EEXIST)
-      return fd;
-  }
-  return -1;
-}
-
-/* Writes, syncs and renames; whatever fails, the new name is removed. Returns an errno or 0. */
-static int replace(const char *path, char *temporary, size_t size, const struct stat *old,
-                   const void *data, size_t n) {
-  int fd = open_beside(temporary, size, path, 0666);
-  if (fd < 0)
-    return errno;
-  int error = 0;
-  if (!write_all(fd, data, n) || fsync(fd) != 0 || (old && fchmod(fd, old->st_mode & 07777) != 0))
-    error = errno;
-  if (close(fd) != 0 && !error)
-    error = errno;
-  if (!error && rename(temporary, path) != 0)
-    error = errno;
-  if (error)
-    unlink(temporary);
-  return error;
-}
-
-/* Follows symbolic links by hand, so that the file behind one is replaced and not the link. */
-static const char *behind_links(Arena *a, const char *path) {
-  struct stat st;
-  for (int hops = 0; hops < 40 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode); hops++) {
-    char *target = arena_alloc(a, 4097);
-    ssize_t n = readlink(path, target, 4096);
-    if (n <= 0)
-      break;
-    const char *slash = strrchr(path, '/');
-    path = target[0] == '/' || !slash
-               ? target
-               : arena_printf(a, "%.*s/%s", (int)(slash - path), path, target);
-  }
-  return path;
-}
-
-/* Only a regular file, or none, can be replaced: /dev/null must stay what it is. */
-bool io_write_file(Arena *a, const char *path, const void *data, size_t n, const char **why) {
-  struct stat st;
-  bool there = stat(path, &st) == 0;
-  int error;
-  if (there && S_ISDIR(st.st_mode)) {
-    error = EISDIR;
-  } else if (there && !S_ISREG(st.st_mode)) {
-    error = write_into(path, data, n);
-  } else {
-    path = behind_links(a, path);
-    size_t size = strlen(path) + 32;
-    error = replace(path, arena_alloc(a, size), size, there ? &st : NULL, data, n);
-  }
-  if (error)
-    *why = explain(a, error);
-  return error == 0;
 }

@@ -34,11 +34,4 @@ double str_read_f64(const char *text, const char **end);
 size_t str_width(const char *s, size_t n);
 bool str_is_utf8(const char *s, size_t n);
 
-/* Writes all of it, retrying after signals; false on any error, also a full device. */
-bool io_write(FILE *f, const char *s, size_t n);
-/* Reads a whole file into the arena, NUL-terminated; on failure NULL, and *why says so. */
-char *io_read_file(Arena *a, const char *path, size_t *n, const char **why);
-/* Writes path by a temporary name beside it, fsync and rename: whole or not at all. */
-bool io_write_file(Arena *a, const char *path, const void *data, size_t n, const char **why);
-
 #endif

@@ -137,6 +137,37 @@ START_TEST(a_failed_write_leaves_the_old_file) {
 }
 END_TEST
 
+START_TEST(pieces_are_put_in_place_at_once) {
+  const char *why = NULL, *path = in_dir("a");
+  size_t n;
+  ck_assert(io_write_file(arena, path, "old", 3, &why));
+  IoOut *o = io_out_new(arena, path);
+  ck_assert(io_out_put(o, "new ", 4) && io_out_put(o, "text", 4));
+  ck_assert_str_eq(io_read_file(arena, path, &n, &why), "old");
+  ck_assert(io_out_commit(o, &why));
+  ck_assert_str_eq(io_read_file(arena, path, &n, &why), "new text");
+  io_out_end(o);
+  o = io_out_new(arena, path);
+  ck_assert(io_out_put(o, "given up", 8));
+  io_out_end(o);
+  io_out_end(o);
+  io_out_end(NULL);
+  ck_assert_str_eq(io_read_file(arena, path, &n, &why), "new text");
+  ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+/* The longest name that a file can have: the temporary one beside it must not be longer. */
+START_TEST(long_names_are_written) {
+  const char *why = NULL;
+  char name[256];
+  memset(name, 'n', 255);
+  name[255] = '\0';
+  ck_assert_msg(io_write_file(arena, in_dir(name), "x", 1, &why), "%s", why);
+  ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
 START_TEST(full_device_is_noticed_at_once) {
   FILE *f = fopen("/dev/full", "w");
   ck_assert_ptr_nonnull(f);
@@ -244,6 +275,8 @@ int main(void) {
                                 a_pipe_and_proc_are_read_to_the_end,
                                 mode_and_links_are_kept,
                                 a_failed_write_leaves_the_old_file,
+                                pieces_are_put_in_place_at_once,
+                                long_names_are_written,
                                 full_device_is_noticed_at_once,
                                 streams_in_memory_work,
                                 what_stdio_holds_comes_first,
