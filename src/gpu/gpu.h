@@ -301,6 +301,29 @@ typedef struct GpuTiming {
 Status gpu_time(Gpu *g, const GpuTimeOptions *o, Status (*launch)(void *ctx), void *ctx,
                 GpuTiming *out);
 
+/* ---- a peer -------------------------------------------------------------------------------- */
+
+/* A matrix on the device: address of element (0, 0), extents, element strides. */
+typedef struct GpuMatrix {
+  GpuPtr at;
+  int64_t extent[2], stride[2];
+  int64_t batch; /* elements from one matrix to the next */
+} GpuMatrix;
+typedef struct GpuProduct { /* c = a @ b, `batch` times */
+  DType dtype, result;      /* of a and b, of c */
+  int64_t batch;            /* 1: a single product */
+  GpuMatrix a, b, c;
+} GpuProduct;
+typedef struct GpuMatmul GpuMatmul;
+
+/* cuBLASLt's product, to measure against: ST_DEVICE with a reason where the library is not there or
+ * has none for these types and strides. The plan holds addresses, not memory. */
+Status gpu_matmul_new(Gpu *g, const GpuProduct *q, GpuMatmul **out);
+/* Queues it on the main stream. */
+Status gpu_matmul_run(GpuMatmul *p);
+/* NULL is allowed. */
+void gpu_matmul_free(GpuMatmul *p);
+
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
 enum { GPU_TMAP_BYTES = 128, GPU_TMAP_RANK = 5 };

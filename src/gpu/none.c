@@ -74,10 +74,13 @@ NONE(gpu_time,
 NONE(gpu_print_ring, (Gpu * g, GpuPtr *out))
 NONE(gpu_print_take, (Gpu * g, Arena *a, GpuPrintLine **lines, size_t *n, uint32_t *dropped))
 NONE(gpu_tmap_encode, (Gpu * g, const GpuTmap *t, void *out))
+NONE(gpu_matmul_new, (Gpu * g, const GpuProduct *q, GpuMatmul **out))
+NONE(gpu_matmul_run, (GpuMatmul * p))
 
 void gpu_module_unload(Gpu *g, GpuModule *m) {}
 void gpu_stream_free(Gpu *g, GpuStream *s) {}
 void gpu_event_free(Gpu *g, GpuEvent *e) {}
+void gpu_matmul_free(GpuMatmul *p) {}
 GpuPtr gpu_stop_word(const Gpu *g) {
   return 0;
 }

@@ -271,6 +271,43 @@ START_TEST(events_and_timing) {
 }
 END_TEST
 
+/* Integers, so that every order of adding gives the same; A lies in columns, B in rows. Without the
+ * library there is nothing to compare with. */
+START_TEST(the_peer_multiplies) {
+  enum { M = 24, N = 40, K = 16 };
+  Fixture f;
+  setup(&f);
+  static float a[K * M], b[K * N], c[M * N];
+  for (int i = 0; i < K * M; i++)
+    a[i] = (float)(i * 7 % 9 - 4);
+  for (int i = 0; i < K * N; i++)
+    b[i] = (float)(i * 5 % 9 - 4);
+  GpuProduct q = {.dtype = DT_F32,
+                  .result = DT_F32,
+                  .batch = 1,
+                  .a = {device_copy(&f, a, sizeof a), {M, K}, {1, M}, 0},
+                  .b = {device_copy(&f, b, sizeof b), {K, N}, {N, 1}, 0},
+                  .c = {device_copy(&f, c, sizeof c), {M, N}, {N, 1}, 0}};
+  GpuMatmul *p;
+  if (gpu_matmul_new(f.g, &q, &p) == ST_OK) {
+    ok(&f, gpu_matmul_run(p));
+    ok(&f, gpu_download(f.g, c, q.c.at, sizeof c));
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < N; j++) {
+        float want = 0;
+        for (int k = 0; k < K; k++)
+          want += a[k * M + i] * b[k * N + j];
+        ck_assert_msg(c[i * N + j] == want, "%d, %d: %g, not %g", i, j, (double)c[i * N + j],
+                      (double)want);
+      }
+    gpu_matmul_free(p);
+  } else {
+    ck_assert_ptr_nonnull(strstr(gpu_why(f.g), "cublasLt"));
+  }
+  teardown(&f);
+}
+END_TEST
+
 /* ---- stopping, faults ------------------------------------------------------------------------ */
 
 /* It fills the whole card, so nothing that needs a multiprocessor could overtake it. */
@@ -583,6 +620,7 @@ int main(void) {
   tcase_add_test(c, vector_add);
   tcase_add_test(c, much_shared_memory);
   tcase_add_test(c, events_and_timing);
+  tcase_add_test(c, the_peer_multiplies);
   tcase_add_test(c, an_endless_kernel_is_stopped);
   tcase_add_test(c, the_first_fault_is_kept);
   tcase_add_test(c, prints_arrive);
