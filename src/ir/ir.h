@@ -111,7 +111,9 @@ typedef enum IrRole { IRR_NONE, IRR_IN, IRR_OUT, IRR_INOUT, IRR_SCRATCH } IrRole
 typedef enum IrLayoutKind { IRL_ROWS, IRL_SWIZZLE, IRL_PADDED, IRL_MAP } IrLayoutKind;
 typedef struct IrLayout {
   IrLayoutKind kind;
-  int64_t amount;            /* swizzle: span in bytes (32, 64, 128); padded: elements */
+  int64_t amount; /* swizzle: span in bytes (32, 64, 128); padded: elements */
+  bool columns;   /* rows, swizzle, padded: axis 0 of a tile of two axes lies side by side, not axis
+                     1; chosen at scheduled level */
   IrVar *index[IR_MAX_RANK]; /* map: its parameters … */
   IrExpr *offset;            /* … and the element offset they give */
 } IrLayout;
@@ -133,6 +135,8 @@ struct IrBuffer {
   int64_t offset;   /* thread level, IRS_SHARED: byte offset in the block's shared memory */
   int stages;       /* scheduled: copies of a channel's tile; else 1 */
   bool unchecked;   /* accesses are not bounds-checked (@unchecked) */
+  int arrivals;     /* > 0: an array of barriers (shared, u64), and how many arrivals end a phase of
+                       each. Only ARRIVE, AWAIT and a copy's signal name it */
   Span span;
 };
 
@@ -196,9 +200,11 @@ typedef enum IrKind {
   IRK_REDUCE,
   IRK_SCAN,
   IRK_DOT,
+  IRK_ARRIVE, /* at a barrier that the author declared (explicit specialisation) */
+  IRK_AWAIT,  /* until a phase of it has ended */
   /* scheduled level */
   IRK_TILE_LOOP,
-  IRK_ROLES, /* also thread level */
+  IRK_ROLES, /* at every level; at tile level what `specialize` says */
   IRK_CHANNEL,
   IRK_ACQUIRE,
   IRK_COMMIT,
@@ -270,8 +276,7 @@ typedef struct IrCopy { /* converts the dtype; outside: reads pad, writes nothin
   IrRegion dst, src;
   IrExpr *pad; /* NULL: zero */
   IrEngine engine;
-  IrBuffer *signal;     /* explicit specialisation: barrier buffer … */
-  IrExpr *signal_index; /* … and which */
+  IrAccess signal; /* explicit specialisation: the barrier at which its end arrives; buf NULL: none */
 } IrCopy;
 
 /* For each point of the axes, in any order, the body. Whole-tile expressions (`parallel` false):
@@ -299,6 +304,8 @@ typedef struct IrScan { /* cumsum: OP_SUM; cummax: OP_RMAX */
   bool reverse, exclusive;
 } IrScan;
 
+/* What computes a product, chosen at scheduled level. */
+typedef enum IrUnit { IRU_AUTO, IRU_FMA, IRU_MMA, IRU_WGMMA } IrUnit;
 typedef enum IrPolicy { IRG_AUTO, IRG_ROWS, IRG_COLUMNS, IRG_SQUARE } IrPolicy;
 typedef struct IrDot { /* c (+)= a @ b: c[m,n], a[m,k], b[k,n] after .trans */
   IrRegion a, b, c;
@@ -306,7 +313,8 @@ typedef struct IrDot { /* c (+)= a @ b: c[m,n], a[m,k], b[k,n] after .trans */
   IrPolicy policy;
   int promote; /* f8: promote to f32 every so many of K; 0 never; -1 default */
   bool tf32;
-  bool async; /* scheduled: issued, completed by DOT_WAIT */
+  IrUnit unit; /* scheduled */
+  bool async;  /* scheduled: issued, completed by DOT_WAIT */
 } IrDot;
 
 typedef struct IrTileLoop { /* scheduled: the persistent loop over the grid's tiles */
@@ -397,6 +405,10 @@ struct IrStmt {
     IrReduce reduce;
     IrScan scan;
     IrDot dot;
+    struct {
+      IrAccess at;    /* which barrier */
+      IrExpr *parity; /* AWAIT, i64: its lowest bit is that of the phase that must have ended */
+    } barrier;        /* ARRIVE, AWAIT */
     IrTileLoop tile_loop;
     IrRoles roles;
     IrChannel *channel;

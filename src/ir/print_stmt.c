@@ -217,7 +217,7 @@ static void print_roles(Printer *p, const IrRoles *r, int level) {
 /* ---------------------------------------------------------------- memory and reports */
 
 /* As the manual writes it.
- * `layout swizzle(128)`, `layout (i, j) -> i*64 + j` */
+ * `layout swizzle(128) columns`, `layout (i, j) -> i*64 + j` */
 static void print_layout(Printer *p, const IrLayout *l) {
   str_add(p->out, " layout ");
   if (l->kind == IRL_ROWS) {
@@ -230,6 +230,7 @@ static void print_layout(Printer *p, const IrLayout *l) {
     str_add(p->out, ") -> ");
     ir_put_expr(p, l->offset, DT_I64);
   }
+  str_add(p->out, l->columns ? " columns" : "");
 }
 
 /* An ALLOC is the declaration; what initialises the tile is a statement after it.
@@ -244,6 +245,8 @@ static void print_alloc(Printer *p, const IrBuffer *b) {
     print_layout(p, b->layout);
   if (b->stages != 1)
     str_addf(p->out, " stages %d", b->stages);
+  if (b->arrivals)
+    str_addf(p->out, " arrivals %d", b->arrivals);
   str_add(p->out, b->unchecked ? " unchecked" : "");
 }
 
@@ -329,10 +332,9 @@ static void print_copy(Printer *p, const IrCopy *c) {
   }
   if (c->engine != IRE_AUTO)
     str_addf(p->out, " engine %s", engines[c->engine]);
-  if (c->signal) {
-    str_addf(p->out, " signal %s[", buf_name(p, c->signal));
-    ir_put_expr(p, c->signal_index, ir_put_index_type(p));
-    str_addc(p->out, ']');
+  if (c->signal.buf) {
+    str_add(p->out, " signal ");
+    print_access(p, &c->signal);
   }
 }
 
@@ -364,9 +366,10 @@ static void print_scan(Printer *p, const IrScan *s) {
 }
 
 /* `+=` is accumulation; `=` starts from zero.
- * `dot acc += As @ Bs.T policy rows promote 128 tf32 async` */
+ * `dot acc += As @ Bs.T policy rows promote 128 tf32 unit wgmma async` */
 static void print_dot(Printer *p, const IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
+  static const char *const units[] = {"auto", "fma", "mma", "wgmma"};
   str_add(p->out, "dot ");
   print_region(p, &d->c);
   str_add(p->out, d->accumulate ? " += " : " = ");
@@ -378,6 +381,8 @@ static void print_dot(Printer *p, const IrDot *d) {
   if (d->promote != -1)
     str_addf(p->out, " promote %d", d->promote);
   str_add(p->out, d->tf32 ? " tf32" : "");
+  if (d->unit != IRU_AUTO)
+    str_addf(p->out, " unit %s", units[d->unit]);
   str_add(p->out, d->async ? " async" : "");
 }
 
@@ -399,6 +404,16 @@ static void print_channel_op(Printer *p, const IrStmt *s) {
   str_addf(p->out, "%s %s", ir_stmt_name(s), p->names.channel[o->channel->id]);
   if (o->behind)
     str_addf(p->out, " behind %d", o->behind);
+}
+
+/* `arrive empty[s]`, `await full[s] parity p` */
+static void print_barrier(Printer *p, const IrStmt *s) {
+  str_addf(p->out, "%s ", ir_stmt_name(s));
+  print_access(p, &s->as.barrier.at);
+  if (s->kind == IRK_ARRIVE)
+    return;
+  str_add(p->out, " parity ");
+  ir_put_expr(p, s->as.barrier.parity, DT_I64);
 }
 
 /* No warps: all of them.
@@ -482,6 +497,10 @@ static void print_scheduled(Printer *p, const IrStmt *s, int level) {
   case IRK_SYNC:
     print_sync(p, &s->as.sync);
     break;
+  case IRK_ARRIVE:
+  case IRK_AWAIT:
+    print_barrier(p, s);
+    break;
   case IRK_OP:
     print_op(p, &s->as.op);
     break;
@@ -562,6 +581,7 @@ const char *ir_stmt_name(const IrStmt *s) {
       [IRK_ACQUIRE] = "acquire",   [IRK_COMMIT] = "commit",   [IRK_WAIT] = "wait",
       [IRK_RELEASE] = "release",   [IRK_SYNC] = "sync",       [IRK_DOT_WAIT] = "dot_wait",
       [IRK_RELAYOUT] = "relayout", [IRK_OP] = "op",           [IRK_STORE_WAIT] = "store_wait",
+      [IRK_ARRIVE] = "arrive",     [IRK_AWAIT] = "await",
   };
   return s->kind == IRK_OP ? op_info(s->as.op.op)->name : names[s->kind];
 }

@@ -34,6 +34,7 @@ static bool read_layout(Reader *r, IrLayout *l) {
     return read_layout_map(r, l);
   if (ir_tok_accept_word(r, "rows")) {
     l->kind = IRL_ROWS;
+    l->columns = ir_tok_accept_word(r, "columns");
     return true;
   }
   l->kind = ir_tok_word(r, "padded") ? IRL_PADDED : IRL_SWIZZLE;
@@ -42,11 +43,14 @@ static bool read_layout(Reader *r, IrLayout *l) {
   if (!ir_tok_expect(r, "("))
     return false;
   l->amount = ir_tok_int(r, 0, 1 << 20, "the layout's amount");
-  return ir_tok_expect(r, ")");
+  if (!ir_tok_expect(r, ")"))
+    return false;
+  l->columns = ir_tok_accept_word(r, "columns");
+  return true;
 }
 
 /* In the order in which they are printed.
- * `at 4096`, `layout …`, `stages 3`, `unchecked` */
+ * `at 4096`, `layout …`, `stages 3`, `arrivals 2`, `unchecked` */
 static bool read_tile_options(Reader *r, IrBuffer *b) {
   if (ir_tok_accept_word(r, "at"))
     b->offset = ir_tok_int(r, 0, INT32_MAX, "the tile's byte offset");
@@ -57,6 +61,8 @@ static bool read_tile_options(Reader *r, IrBuffer *b) {
   }
   if (!r->broken && ir_tok_accept_word(r, "stages"))
     b->stages = (int)ir_tok_int(r, 1, 1 << 20, "a tile's number of stages");
+  if (!r->broken && ir_tok_accept_word(r, "arrivals"))
+    b->arrivals = (int)ir_tok_int(r, 1, 1 << 20, "a barrier's number of arrivals");
   b->unchecked = !r->broken && ir_tok_accept_word(r, "unchecked");
   return !r->broken;
 }
@@ -99,13 +105,8 @@ static bool read_copy_options(Reader *r, IrCopy *c) {
     if (!found)
       ir_read_unexpected(r, "auto, vector, cp_async, bulk or tma");
   }
-  if (!r->broken && ir_tok_accept_word(r, "signal")) {
-    c->signal = ir_read_scope_buffer(r);
-    if (!c->signal || !ir_tok_expect(r, "["))
-      return false;
-    c->signal_index = ir_read_expr(r, ir_read_index_type(r));
-    return !r->broken && ir_tok_expect(r, "]");
-  }
+  if (!r->broken && ir_tok_accept_word(r, "signal"))
+    return ir_read_access(r, &c->signal);
   return !r->broken;
 }
 
@@ -216,21 +217,27 @@ static void read_scan(Reader *r, IrBlock *out, Span at) {
   ir_add(r->k, out, IRK_SCAN, at)->as.scan = s;
 }
 
+/* One of four words, by its place; 0 and an error otherwise. */
+static int read_one_of(Reader *r, const char *const *word, const char *expected) {
+  for (int i = 0; i < 4; i++)
+    if (ir_tok_accept_word(r, word[i]))
+      return i;
+  ir_read_unexpected(r, expected);
+  return 0;
+}
+
 /* The schedule's words; none of them changes what a product is, but `tf32`.
- * `policy rows`, `promote 128`, `tf32`, `async` */
+ * `policy rows`, `promote 128`, `tf32`, `unit wgmma`, `async` */
 static void read_dot_options(Reader *r, IrDot *d) {
   static const char *const policies[] = {"auto", "rows", "columns", "square"};
-  if (ir_tok_accept_word(r, "policy")) {
-    bool found = false;
-    for (int i = 0; i < 4 && !found; i++)
-      if ((found = ir_tok_accept_word(r, policies[i])))
-        d->policy = (IrPolicy)i;
-    if (!found)
-      ir_read_unexpected(r, "auto, rows, columns or square");
-  }
+  static const char *const units[] = {"auto", "fma", "mma", "wgmma"};
+  if (ir_tok_accept_word(r, "policy"))
+    d->policy = (IrPolicy)read_one_of(r, policies, "auto, rows, columns or square");
   if (!r->broken && ir_tok_accept_word(r, "promote"))
     d->promote = (int)ir_tok_int(r, -1, 1 << 20, "a number of K");
   d->tf32 = !r->broken && ir_tok_accept_word(r, "tf32");
+  if (!r->broken && ir_tok_accept_word(r, "unit"))
+    d->unit = (IrUnit)read_one_of(r, units, "auto, fma, mma or wgmma");
   d->async = !r->broken && ir_tok_accept_word(r, "async");
 }
 

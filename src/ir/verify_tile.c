@@ -71,6 +71,8 @@ static void check_layout(Verify *v, const IrBuffer *b) {
   if (l->kind == IRL_PADDED && l->amount < 0)
     ir_verify_error(v, E0654, "`%s`: a layout is not padded by %" PRId64 " elements", b->name,
                     l->amount);
+  if (l->columns && (b->rank != 2 || l->kind == IRL_MAP || v->k->level != IR_SCHEDULED))
+    ir_verify_error(v, E0654, "`%s`: only a scheduled tile of two axes lies in columns", b->name);
   if (l->kind != IRL_MAP)
     return;
   size_t mark = v->var_scope.n;
@@ -204,6 +206,13 @@ static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
   }
 }
 
+/* Which one is the run's to check, as of every access. */
+static void check_barrier(Verify *v, const IrAccess *a) {
+  ir_verify_access(v, a, false);
+  if (a->buf && a->buf->arrivals < 1)
+    ir_verify_error(v, E0669, "`%s` is a tile, no barrier", a->buf->name);
+}
+
 /* The padding is read like an element of the source, so it has its dtype.
  * At tile level no engine is chosen yet. */
 static void check_copy(Verify *v, const IrCopy *c) {
@@ -214,8 +223,8 @@ static void check_copy(Verify *v, const IrCopy *c) {
     ir_verify_typed(v, c->pad, c->src.buf->dtype, "the padding");
   if (v->k->level == IR_TILE && c->engine != IRE_AUTO)
     ir_verify_error(v, E0651, "a copy's engine is chosen at scheduled level");
-  if (c->signal && ir_verify_buffer(v, c->signal))
-    ir_verify_int(v, c->signal_index, "the barrier's index");
+  if (c->signal.buf)
+    check_barrier(v, &c->signal);
 }
 
 /* ---------------------------------------------------------------- reductions and scans */
@@ -347,6 +356,8 @@ static void check_dot(Verify *v, const IrDot *d) {
   check_dot_types(v, d);
   if (d->async && v->k->level != IR_SCHEDULED)
     ir_verify_error(v, E0651, "a product is asynchronous at scheduled level only");
+  if (d->unit != IRU_AUTO && v->k->level != IR_SCHEDULED)
+    ir_verify_error(v, E0651, "what computes a product is chosen at scheduled level");
 }
 
 /* ---------------------------------------------------------------- atomics and reports */
@@ -518,6 +529,12 @@ bool ir_verify_tile(Verify *v, IrStmt *s) {
     break;
   case IRK_DOT:
     check_dot(v, &s->as.dot);
+    break;
+  case IRK_ARRIVE:
+  case IRK_AWAIT:
+    check_barrier(v, &s->as.barrier.at);
+    if (s->kind == IRK_AWAIT)
+      ir_verify_typed(v, s->as.barrier.parity, DT_I64, "the parity");
     break;
   default:
     check_scheduled(v, s);

@@ -395,6 +395,7 @@ static void tile_op(Random *g, IrBlock *b) {
     d.promote = chance(g, 50) ? -1 : (int)below(g, 256);
     d.tf32 = chance(g, 30);
     d.async = scheduled && chance(g, 50);
+    d.unit = scheduled ? (IrUnit)below(g, 4) : IRU_AUTO;
     add(g, b, IRK_DOT)->as.dot = d;
   }
   }
