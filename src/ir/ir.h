@@ -276,7 +276,7 @@ typedef struct IrCopy { /* converts the dtype; outside: reads pad, writes nothin
   IrRegion dst, src;
   IrExpr *pad; /* NULL: zero */
   IrEngine engine;
-  IrAccess signal; /* explicit specialisation: the barrier at which its end arrives; buf NULL: none */
+  IrAccess signal; /* the author's barrier at which the end of the copy arrives; buf NULL: none */
 } IrCopy;
 
 /* For each point of the axes, in any order, the body. Whole-tile expressions (`parallel` false):

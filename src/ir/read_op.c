@@ -121,6 +121,19 @@ static void read_sync(Reader *r, IrBlock *out, Span at) {
   s->as.sync.proxy_async = !r->broken && ir_tok_accept_word(r, "proxy_async");
 }
 
+/* `arrive empty[s]`, `await full[s] parity p` */
+static void read_barrier(Reader *r, IrBlock *out, IrKind kind, Span at) {
+  IrAccess a = {0};
+  IrExpr *parity = NULL;
+  if (!ir_read_access(r, &a) || (kind == IRK_AWAIT && !ir_tok_expect_word(r, "parity")))
+    return;
+  if (kind == IRK_AWAIT)
+    parity = ir_read_expr_of(r, DT_I64);
+  IrStmt *s = ir_add(r->k, out, kind, at);
+  s->as.barrier.at = a;
+  s->as.barrier.parity = parity;
+}
+
 static void read_relayout(Reader *r, IrBlock *out, Span at) {
   IrRelayout x = {0};
   if (ir_read_region(r, &x.dst) && ir_tok_expect(r, "=") && ir_read_region(r, &x.src))
@@ -154,6 +167,8 @@ bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at) {
     read_channel(r, out, at);
   else if (!strcmp(word, "sync"))
     read_sync(r, out, at);
+  else if (!strcmp(word, "arrive") || !strcmp(word, "await"))
+    read_barrier(r, out, word[1] == 'r' ? IRK_ARRIVE : IRK_AWAIT, at);
   else if (!strcmp(word, "relayout"))
     read_relayout(r, out, at);
   else if (!strcmp(word, "dot_wait") || !strcmp(word, "store_wait"))

@@ -278,7 +278,7 @@ static bool starts_statement(const Reader *r) {
       "load",  "return", "store",    "atomic", "print",     "assert",  "shared",   "fragment",
       "local", "reg",    "copy",     "map",    "parallel",  "reduce",  "scan",     "dot",
       "roles", "role",   "channel",  "wait",   "tile_loop", "acquire", "dot_wait", "store_wait",
-      "sync",  "commit", "relayout", "kernel", "release",   "const"};
+      "sync",  "commit", "relayout", "kernel", "release",   "const",   "arrive",   "await"};
   if (r->tok.kind != TK_NAME)
     return false;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)

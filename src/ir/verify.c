@@ -298,7 +298,9 @@ static bool kind_allowed(const IrStmt *s, IrLevel level) {
   if (s->kind <= IRK_REPORT || s->kind == IRK_ALLOC)
     return true;
   if (s->kind == IRK_ROLES)
-    return level != IR_TILE;
+    return true;
+  if (s->kind == IRK_ARRIVE || s->kind == IRK_AWAIT)
+    return level != IR_THREAD;
   if (s->kind == IRK_OP)
     return level == IR_THREAD;
   return s->kind <= IRK_DOT ? level != IR_THREAD : level == IR_SCHEDULED;

@@ -108,13 +108,13 @@ static void visit_report(const IrVisitor *v, IrReport *r) {
 }
 
 /* The source before the target, as it runs.
- * A signal barrier is both read and written. */
+ * A barrier is read and written by all that name it. */
 static void visit_copy(const IrVisitor *v, IrCopy *c) {
   region(v, &c->src, IR_READS);
   expr(v, &c->pad);
   region(v, &c->dst, IR_WRITES);
-  buffer(v, &c->signal, IR_READS | IR_WRITES);
-  expr(v, &c->signal_index);
+  if (c->signal.buf)
+    access(v, &c->signal, IR_READS | IR_WRITES);
 }
 
 /* Extents are evaluated before any index exists.
@@ -238,6 +238,11 @@ static void visit_tile(IrStmt *s, const IrVisitor *v) {
     region(v, &s->as.dot.a, IR_READS);
     region(v, &s->as.dot.b, IR_READS);
     region(v, &s->as.dot.c, s->as.dot.accumulate ? IR_READS | IR_WRITES : IR_WRITES);
+    break;
+  case IRK_ARRIVE:
+  case IRK_AWAIT:
+    access(v, &s->as.barrier.at, IR_READS | IR_WRITES);
+    expr(v, &s->as.barrier.parity);
     break;
   case IRK_RELAYOUT:
     region(v, &s->as.relayout.src, IR_READS);

@@ -461,6 +461,9 @@ static const Bad bad_kernels[] = {
     {THREAD("roles { role a warps 0:+4 { } role b warps 3:+4 { } }\n"), E0668},
     {THREAD("roles { role a warps 0:+16 { } }\n"), E0668},
     {THREAD("roles { role a warps 0:+4 { roles { } } }\n"), E0668},
+    {TILE("shared s: u64[2]\narrive s[0]\n"), E0669},
+    {TILE("shared s: u64[2]\nshared t: f32[64]\ncopy t = A[0, 0:+64] signal s[0]\n"), E0669},
+    {THREAD("shared s: u64[2] at 0 arrivals 1\nawait s[0] parity 0\n"), E0651},
 };
 
 START_TEST(kernels_with_errors) {

@@ -358,10 +358,8 @@ static void tile_op(Random *g, IrBlock *b) {
     IrCopy c = {.dst = region(g), .src = region(g)};
     c.pad = chance(g, 40) ? expr(g, c.src.buf->dtype, 1) : NULL;
     c.engine = scheduled ? (IrEngine)below(g, 5) : IRE_AUTO;
-    if (scheduled && chance(g, 20)) {
-      c.signal = some_tile(g);
-      c.signal_index = index_expr(g);
-    }
+    if (chance(g, 20))
+      c.signal = access_of(g, some_tile(g));
     add(g, b, IRK_COPY)->as.copy = c;
     break;
   }
@@ -430,7 +428,7 @@ static void channel(Random *g, IrBlock *b) {
 
 static void schedule(Random *g, IrBlock *b) {
   IrStmt *s;
-  int64_t what = below(g, 7);
+  int64_t what = below(g, 8);
   if (what == 0) {
     s = add(g, b, IRK_TILE_LOOP);
     s->as.tile_loop.naxes = 1;
@@ -453,6 +451,10 @@ static void schedule(Random *g, IrBlock *b) {
     s = add(g, b, IRK_RELAYOUT);
     s->as.relayout.dst = region(g);
     s->as.relayout.src = region(g);
+  } else if (what == 6) {
+    s = add(g, b, chance(g, 50) ? IRK_ARRIVE : IRK_AWAIT);
+    s->as.barrier.at = access_of(g, some_tile(g));
+    s->as.barrier.parity = s->kind == IRK_AWAIT ? expr(g, DT_I64, 2) : NULL;
   } else {
     s = add(g, b, IRK_SYNC);
     s->as.sync.warps = chance(g, 50) ? 4 : 0;
