@@ -228,7 +228,7 @@ static bool run_product(Bench *b, int threads) {
 int main(int argc, char **argv) {
   Bench b = {.arena = arena_new(NULL, "bench"), .dir = TILESH_SRCDIR "/bench/eval", .runs = 21};
   int threads = 0, option;
-  b.options.cpu = CPU_AUTO;
+  b.options.isa = OPS_BEST;
   b.options.checks = CHECKS_DEFAULT;
   diag_init(&b.sink, b.arena);
   while ((option = getopt(argc, argv, "t:c:n:")) != -1) {
@@ -236,7 +236,7 @@ int main(int argc, char **argv) {
       threads = (int)strtol(optarg, NULL, 10);
     else if (option == 'n')
       b.runs = (int)strtol(optarg, NULL, 10);
-    else if (option != 'c' || !eval_cpu_parse(optarg, &b.options.cpu))
+    else if (option != 'c' || !op_isa_parse(optarg, &b.options.isa))
       return 2;
   }
   if (b.runs < 1 || b.runs > MOST_RUNS)

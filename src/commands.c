@@ -338,9 +338,7 @@ int command_doctor(Cli *c, int argc, char **argv, int at) {
   (void)c, (void)argc, (void)argv, (void)at;
   str_addf(&out, "tilesh %s, %s\n", PACKAGE_VERSION,
            gpu_built() ? "built with CUDA" : "built without CUDA headers");
-  static const char *const names[] = {"baseline", "v3", "v4"};
-  EvalCpu best = eval_cpu_best();
-  str_addf(&out, "evaluator: instruction set %s\n", best <= CPU_V4 ? names[best] : "auto");
+  str_addf(&out, "evaluator: instruction set %s\n", op_isa_name(op_isa_choose(OPS_BEST)));
   gpu_doctor(rt, &out);
   gpu_rt_free(rt);
   bool ok = io_write(stdout, str_text(&out), out.n);

@@ -112,8 +112,8 @@ static bool set_number(const char *text, long long least, long long most, long l
 
 /* An instruction set that this machine lacks is refused here, not met as a fault later. */
 static bool set_cpu(Cli *c, const char *text) {
-  c->session.cpu_set = true;
-  return eval_cpu_parse(text, &c->session.cpu) && eval_cpu_runs(c->session.cpu);
+  c->session.isa_set = true;
+  return op_isa_parse(text, &c->session.isa) && op_isa_runs(c->session.isa);
 }
 
 static bool set_arch(Cli *c, const char *text) {

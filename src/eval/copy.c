@@ -216,14 +216,14 @@ static void plan_axes(Plan *p, const EvalView *d, const EvalView *s) {
 }
 
 /* The accumulator's f32 goes into f16 or f8 storage in one rounding. */
-static void plan_types(Plan *p, int isa) {
+static void plan_types(Plan *p, OpIsa isa) {
   DType from = p->src->dtype, to = p->dst->dtype;
   p->cast = NULL;
   p->pack = false;
   if (from != to) {
     p->pack = from == DT_F32 && p->dst->stored && dtype_compute(to) == DT_F32;
     if (!p->pack)
-      p->cast = op_strip_on((OpIsa)isa, OP_CAST, from, to);
+      p->cast = op_strip_on(isa, OP_CAST, from, to);
   }
   p->move = choose(p);
 }
@@ -331,7 +331,7 @@ static void atomic_row(EvalAgent *a, const EvalAtomicRegion *c, const Plan *p, i
   int64_t lo = x->dlo > x->slo ? x->dlo : x->slo, hi = x->dhi < x->shi ? x->dhi : x->shi;
   OpStrip cast = p->src->dtype == p->dst->dtype
                      ? NULL
-                     : op_strip_on((OpIsa)a->block->isa, OP_CAST, p->src->dtype, p->dst->dtype);
+                     : op_strip_on(a->block->isa, OP_CAST, p->src->dtype, p->dst->dtype);
   for (int64_t i = lo; i < hi; i += CHUNK) {
     int64_t k = hi - i < CHUNK ? hi - i : CHUNK;
     eval_mem_gather(p->src, src + i * x->src, x->src, from, k);

@@ -62,9 +62,8 @@ typedef struct Operand {
 
 /* All of it as elements of type `acc`'s operands, row-major, at `to`. */
 static void unpack(const EvalMem *m, int64_t base, int64_t row, int64_t col, int64_t rows,
-                   int64_t cols, DType to, void *room, void *line, int isa) {
-  OpStrip cast =
-      dtype_compute(m->dtype) == to ? NULL : op_strip_on((OpIsa)isa, OP_CAST, m->dtype, to);
+                   int64_t cols, DType to, void *room, void *line, OpIsa isa) {
+  OpStrip cast = dtype_compute(m->dtype) == to ? NULL : op_strip_on(isa, OP_CAST, m->dtype, to);
   size_t size = dtype_size(to);
   const void *one[1] = {line};
   for (int64_t i = 0; i < rows; i++) {
@@ -82,7 +81,7 @@ static bool in_compute_form(const EvalMem *m) {
 
 /* Where an operand of the product can be read; room has space for all of it, line for a row.
  * unit: its columns must be neighbours. */
-static Operand operand(const EvalView *v, DType to, bool unit, void *room, void *line, int isa) {
+static Operand operand(const EvalView *v, DType to, bool unit, void *room, void *line, OpIsa isa) {
   const EvalMem *m = v->mem;
   int64_t rows = v->extent[0], cols = v->extent[1];
   bool as_is = in_compute_form(m) && dtype_compute(m->dtype) == to;
@@ -153,7 +152,7 @@ static EvalResult fault_extents(EvalAgent *a, const EvalView *x, const EvalView 
 
 /* c where it lies, or set aside in the accumulator's type. */
 static void *open_result(const EvalView *v, DType acc, bool apart, bool accumulate, void *room,
-                         void *line, int isa, int64_t *row) {
+                         void *line, OpIsa isa, int64_t *row) {
   const EvalMem *m = v->mem;
   *row = v->stride[0];
   if (!apart && in_compute_form(m) && m->dtype == acc && v->stride[1] == 1)
@@ -166,11 +165,11 @@ static void *open_result(const EvalView *v, DType acc, bool apart, bool accumula
 }
 
 /* A result set aside is converted once, at the end. */
-static void close_result(const EvalView *v, DType acc, const void *from, void *line, int isa) {
+static void close_result(const EvalView *v, DType acc, const void *from, void *line, OpIsa isa) {
   const EvalMem *m = v->mem;
   if (from == eval_mem_at(m, v->base))
     return;
-  OpStrip cast = m->dtype == acc ? NULL : op_strip_on((OpIsa)isa, OP_CAST, acc, m->dtype);
+  OpStrip cast = m->dtype == acc ? NULL : op_strip_on(isa, OP_CAST, acc, m->dtype);
   size_t size = dtype_size(acc);
   for (int64_t i = 0; i < v->extent[0]; i++) {
     const void *row = (const char *)from + (size_t)(i * v->extent[1]) * size;
@@ -192,7 +191,7 @@ EvalResult eval_dot_product(EvalAgent *a, const EvalDotCode *c, EvalView *x, Eva
   if (!room)
     return eval_fault(a, E0459, "out of memory");
   char *line = room + as + bs + cs;
-  int isa = a->block->isa;
+  OpIsa isa = a->block->isa;
   Operand p = operand(x, acc, false, room, line, isa);
   Operand q = operand(y, acc, true, room + as, line, isa);
   EvalTile t = {.m = m, .n = n, .k = k, .a = p.p, .b = q.p, .ars = p.row, .acs = p.col};

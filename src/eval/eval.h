@@ -15,12 +15,6 @@
 
 typedef struct EvalProgram EvalProgram;
 
-typedef enum EvalCpu { CPU_BASELINE, CPU_V3, CPU_V4, CPU_AUTO } EvalCpu;
-/* The best instruction set here; whether `cpu` can run here. */
-EvalCpu eval_cpu_best(void);
-bool eval_cpu_runs(EvalCpu cpu);
-bool eval_cpu_parse(const char *name, EvalCpu *cpu); /* "baseline", "v3", "v4", "auto" */
-
 typedef enum EvalChecks { CHECKS_NONE, CHECKS_DEFAULT, CHECKS_ALL } EvalChecks;
 
 typedef struct EvalCounters { /* exact counts, thread level; per launch */
@@ -33,7 +27,7 @@ typedef struct EvalCounters { /* exact counts, thread level; per launch */
 
 typedef struct EvalOptions {
   Pool *pool; /* NULL: the calling thread alone */
-  EvalCpu cpu;
+  OpIsa isa;  /* as op_isa_choose takes it */
   EvalChecks checks;
   uint64_t shake;     /* 0: natural order; else a seed that permutes blocks, parallel iterations,
                          agents,     and the completion of asynchronous operations */

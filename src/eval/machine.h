@@ -98,7 +98,7 @@ struct EvalBlock {
   void *device;            /* thread level: THREAD's state of the block, from eval_device_new */
   struct EvalSched *sched; /* scheduled level: channels and products in flight (sched.c) */
   Str *print;              /* where REPORT appends; flushed in block order */
-  int isa;                 /* OpIsa of the launch */
+  OpIsa isa;               /* of the launch, never OPS_BEST */
   const EvalKernels *kernels;
   EvalLaunch *launch; /* run.c's */
   void *scratch;      /* of tile operations, scratch_size bytes, grown by block_scratch */
@@ -235,7 +235,7 @@ struct EvalKernels {
   void (*i32)(const EvalTile *t); /* operands and c are int32_t, wrapping */
   void (*i64)(const EvalTile *t);
 };
-/* cpu: CPU_AUTO is the best here. */
-const EvalKernels *eval_kernels(EvalCpu cpu);
+/* isa: chosen, never OPS_BEST. */
+const EvalKernels *eval_kernels(OpIsa isa);
 
 #endif

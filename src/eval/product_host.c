@@ -18,8 +18,7 @@ enum { ROWS = 224, COLUMNS = 512, DEPTH = 384 };
 typedef struct Product {
   const EvalOptions *options;
   const EvalKernels *kernels;
-  bool baseline;
-  int isa;
+  OpIsa isa;
   DType type, acc;
   OpStrip cast; /* stored type's compute form to acc's operands; NULL: they agree */
   int64_t m, n, k;
@@ -60,7 +59,8 @@ static void pack(const Product *p, const EvalMatrix *x, int64_t i, int64_t j, in
 
 /* bf16 could underflow: only types of narrow range may multiply and add apart. */
 static void kernel(const Product *p, EvalTile *t) {
-  t->exact = p->baseline && (p->type == DT_F16 || p->type == DT_F8E4M3 || p->type == DT_F8E5M2);
+  t->exact =
+      p->isa == OPS_BASELINE && (p->type == DT_F16 || p->type == DT_F8E4M3 || p->type == DT_F8E5M2);
   if (p->acc == DT_F32)
     p->kernels->f32(t);
   else if (p->acc == DT_F64)
@@ -165,11 +165,10 @@ Status eval_product(const EvalOptions *o, DType t, int64_t m, int64_t n, int64_t
                .accumulate = accumulate};
   if (m <= 0 || n <= 0)
     return ST_OK;
-  p.kernels = eval_kernels(o->cpu);
-  p.baseline = p.kernels == eval_kernels(CPU_BASELINE);
-  p.isa = p.baseline ? OPS_BASELINE : OPS_BEST;
+  p.isa = op_isa_choose(o->isa);
+  p.kernels = eval_kernels(p.isa);
   if (dtype_compute(t) != p.acc)
-    p.cast = op_strip_on((OpIsa)p.isa, OP_CAST, t, p.acc);
+    p.cast = op_strip_on(p.isa, OP_CAST, t, p.acc);
   p.across = (n + COLUMNS - 1) / COLUMNS;
   size_t tiles = (size_t)((m + ROWS - 1) / ROWS * p.across);
   size_t size = dtype_size(p.acc);

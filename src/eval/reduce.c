@@ -75,7 +75,7 @@ static void fold_turned(EvalAgent *a, const EvalReduceCode *c, const float *src,
                         int64_t rows, int64_t n, float *acc) {
   float turned[TURN * TURN];
   DType a_type = c->type;
-  OpFold fold = op_fold_lanes_on((OpIsa)a->block->isa, c->op, a_type);
+  OpFold fold = op_fold_lanes_on(a->block->isa, c->op, a_type);
   for (int64_t i = 0; i < n; i += TURN) {
     int64_t k = n - i < TURN ? n - i : TURN;
     eval_transpose(src + i, row, turned, k, rows);
@@ -96,7 +96,7 @@ static EvalResult reduce_whole(EvalAgent *a, const EvalReduceCode *c, const Eval
   uint64_t acc = 0;
   Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
   int64_t i[IR_MAX_RANK] = {0}, count = 1;
-  l.fold = is_arg(c->op) ? NULL : op_fold_on((OpIsa)a->block->isa, c->op, l.type);
+  l.fold = is_arg(c->op) ? NULL : op_fold_on(a->block->isa, c->op, l.type);
   if (!is_arg(c->op))
     eval_compute_store(op_identity(c->op, l.type), &acc);
   for (int d = 0; d < s->rank; d++)
@@ -128,7 +128,7 @@ static void fold_across(EvalAgent *a, const EvalReduceCode *c, const EvalView *s
                         const EvalView *d, int64_t to) {
   uint64_t acc[CHUNK], room[CHUNK];
   DType t = s->mem->dtype, r = op_reduce_type(c->op, t);
-  OpFold fold = op_fold_lanes_on((OpIsa)a->block->isa, c->op, t);
+  OpFold fold = op_fold_lanes_on(a->block->isa, c->op, t);
   int last = s->rank - 1;
   uint64_t identity = 0;
   eval_compute_store(op_identity(c->op, t), &identity);
@@ -151,7 +151,7 @@ static EvalResult fold_along(EvalAgent *a, const EvalReduceCode *c, const EvalVi
   uint64_t acc = 0;
   Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
   if (!is_arg(c->op)) {
-    l.fold = op_fold_on((OpIsa)a->block->isa, c->op, l.type);
+    l.fold = op_fold_on(a->block->isa, c->op, l.type);
     eval_compute_store(op_identity(c->op, l.type), &acc);
   }
   line_fold(&l, s->mem, at, s->stride[c->axis], s->extent[c->axis], &acc);
@@ -245,7 +245,7 @@ EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
 static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, int64_t at,
                       const EvalView *d, int64_t to) {
   DType t = s->mem->dtype;
-  OpFold fold = op_fold_on((OpIsa)a->block->isa, c->op, t);
+  OpFold fold = op_fold_on(a->block->isa, c->op, t);
   uint64_t acc = 0, x = 0, out = 0;
   eval_compute_store(op_identity(c->op, t), &acc);
   int64_t n = s->extent[c->axis];

@@ -216,13 +216,6 @@ static void prepare(EvalWorker *w) {
     b->sched = eval_sched_new(b);
 }
 
-/* The same choice as for the product kernels. */
-static int isa_of(EvalCpu cpu) {
-  if (cpu == CPU_AUTO || !eval_cpu_runs(cpu))
-    cpu = eval_cpu_best();
-  return cpu == CPU_V4 ? OPS_V4 : cpu == CPU_V3 ? OPS_V3 : OPS_BASELINE;
-}
-
 /* Lack of memory is a status of the launch, never an exit. */
 EvalWorker *eval_worker_new(EvalLaunch *l) {
   EvalWorker *w = calloc(1, sizeof *w);
@@ -231,8 +224,8 @@ EvalWorker *eval_worker_new(EvalLaunch *l) {
   EvalBlock *b = &w->block;
   *b = (EvalBlock){.program = l->program, .options = l->options, .binding = l->binding};
   b->launch = l;
-  b->isa = isa_of(l->options->cpu);
-  b->kernels = eval_kernels(l->options->cpu);
+  b->isa = op_isa_choose(l->options->isa);
+  b->kernels = eval_kernels(b->isa);
   Carve c = {0};
   lay_out(w, &c);
   w->memory = calloc(1, c.n + 64);

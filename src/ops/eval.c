@@ -32,11 +32,28 @@ bool op_isa_runs(OpIsa isa) {
   }
 }
 
-/* The set that will run: the one asked for where it can, else one that always can. */
-static OpIsa settle(OpIsa isa) {
-  if (isa != OPS_BEST)
-    return op_isa_runs(isa) ? isa : OPS_BASELINE;
+/* The one policy: strips, folds and the evaluator's product kernels all ask here. */
+OpIsa op_isa_choose(OpIsa wanted) {
+  if (wanted != OPS_BEST && op_isa_runs(wanted))
+    return wanted;
   return op_isa_runs(OPS_V4) ? OPS_V4 : op_isa_runs(OPS_V3) ? OPS_V3 : OPS_BASELINE;
+}
+
+static const char *const isa_names[] = {
+    [OPS_BASELINE] = "baseline", [OPS_V3] = "v3", [OPS_V4] = "v4", [OPS_BEST] = "auto"};
+
+const char *op_isa_name(OpIsa isa) {
+  return isa_names[isa];
+}
+
+/* The words of --cpu. */
+bool op_isa_parse(const char *name, OpIsa *isa) {
+  for (int i = OPS_BASELINE; i <= OPS_BEST; i++)
+    if (strcmp(name, isa_names[i]) == 0) {
+      *isa = (OpIsa)i;
+      return true;
+    }
+  return false;
 }
 
 #ifdef OPS_X86_64
@@ -50,7 +67,7 @@ static OpIsa settle(OpIsa isa) {
 OpStrip op_strip_on(OpIsa isa, OpCode op, DType t, DType to) {
   if (!op_takes(op, t))
     return NULL;
-  isa = settle(isa);
+  isa = op_isa_choose(isa);
   switch (op) {
   case OP_CAST: /* to itself a value moves: an infinity of f8e5m2 stays one */
     return t == to ? PICK(isa, strip_bitcast)[t][t] : PICK(isa, strip_cast)[t][to];
@@ -73,11 +90,11 @@ OpStrip op_strip(OpCode op, DType t, DType to) {
 
 /* NULL, as for strips, where the operation does not take the type. */
 OpFold op_fold_on(OpIsa isa, OpCode op, DType t) {
-  return PICK(settle(isa), fold_all)[op][t];
+  return PICK(op_isa_choose(isa), fold_all)[op][t];
 }
 
 OpFold op_fold_lanes_on(OpIsa isa, OpCode op, DType t) {
-  return PICK(settle(isa), fold_lanes)[op][t];
+  return PICK(op_isa_choose(isa), fold_lanes)[op][t];
 }
 
 OpFold op_fold(OpCode op, DType t) {

@@ -114,9 +114,15 @@ bool op_can_fault(OpCode op, DType t);
 typedef size_t (*OpStrip)(size_t n, void *dst, const void *const *src);
 /* NULL if the operation does not take t. */
 OpStrip op_strip(OpCode op, DType t, DType to);
-/* The same for a chosen instruction set; all give the same bits. Where it cannot run: baseline. */
+/* Instruction sets that the binary carries code for; all give the same bits. */
 typedef enum OpIsa { OPS_BASELINE, OPS_V3, OPS_V4, OPS_BEST } OpIsa;
 bool op_isa_runs(OpIsa isa);
+/* What runs where `wanted` is asked for: that one, or the best one here where it is OPS_BEST or
+ * cannot run. Never OPS_BEST. */
+OpIsa op_isa_choose(OpIsa wanted);
+const char *op_isa_name(OpIsa isa); /* "baseline", "v3", "v4", "auto" */
+bool op_isa_parse(const char *name, OpIsa *isa);
+/* op_strip for op_isa_choose(isa). */
 OpStrip op_strip_on(OpIsa isa, OpCode op, DType t, DType to);
 /* One result, for folding; false where it faults. args are of one type (see OpRule). */
 bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result);

@@ -398,7 +398,7 @@ void launch_forget(Launch *l) {
  * reach all of them. */
 EvalOptions session_eval_options(Session *s, EvalChecks checks) {
   return (EvalOptions){.pool = session_pool(s),
-                       .cpu = s->options.cpu_set ? s->options.cpu : CPU_AUTO,
+                       .isa = s->options.isa_set ? s->options.isa : OPS_BEST,
                        .checks = checks,
                        .shake = s->options.shake,
                        .interrupt = s->options.interrupt,

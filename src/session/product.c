@@ -78,7 +78,7 @@ static EvalMatrix matrix_at(const Tensor *t, const int64_t *index, int batch, ch
 static void multiply(const Product *p, const Tensor *a, const Tensor *b, Tensor *c) {
   Session *s = p->s;
   EvalOptions o = {.pool = p->m * p->n * p->k > 1 << 18 ? session_pool(s) : NULL,
-                   .cpu = s->options.cpu_set ? s->options.cpu : CPU_AUTO,
+                   .isa = s->options.isa_set ? s->options.isa : OPS_BEST,
                    .interrupt = s->options.interrupt};
   int64_t index[TENSOR_MAX_RANK] = {0}, count = 1;
   char *out = tensor_data_write(c);

@@ -42,8 +42,8 @@ typedef bool (*SessionLua)(Session *s, const char *text, size_t n, Span span);
 typedef struct SessionOptions { /* all zero: the defaults */
   const char *device;           /* "cpu", "cuda", "cuda:1"; NULL: cuda:0 if there, else cpu */
   const char *arch;             /* "sm_90a"; NULL: the device's, else sm_90a */
-  EvalCpu cpu;                  /* instruction set of the evaluator */
-  bool cpu_set;                 /* false: the best one here, whatever cpu holds */
+  OpIsa isa;                    /* instruction set of the evaluator */
+  bool isa_set;                 /* false: the best one here, whatever isa holds */
   int threads;                  /* of the pool; 0: one a processor */
   EvalChecks checks;            /* CHECKS_NONE is only meant if checks_set */
   bool checks_set;              /* false: CHECKS_DEFAULT */

@@ -160,7 +160,7 @@ static bool load(Case *c, const char *name, const char *text) {
 /* Runs the text of a kernel of tests/lower; `right` says whether its results are. */
 static Status run(Case *c, const char *name, const char *text, uint64_t shake, bool *right) {
   bool attention = strncmp(name, "attn", 4) == 0, transposed = strstr(name, "_nt") != NULL;
-  EvalOptions o = {.cpu = CPU_AUTO, .checks = CHECKS_ALL, .shake = shake, .max_steps = MOST};
+  EvalOptions o = {.isa = OPS_BEST, .checks = CHECKS_ALL, .shake = shake, .max_steps = MOST};
   *right = false;
   if (!load(c, name, text))
     return ST_COMPILE;

@@ -10,8 +10,8 @@ static const DType types[] = {DT_F16, DT_BF16, DT_F32, DT_F64, DT_F8E4M3, DT_F8E
                               DT_I8,  DT_U8,   DT_I16, DT_U32, DT_I64};
 enum { TYPES = sizeof types / sizeof *types };
 
-static bool runs(EvalCpu cpu) {
-  return eval_cpu_runs(cpu);
+static bool runs(OpIsa cpu) {
+  return op_isa_runs(cpu);
 }
 
 /* Elements of wide range, also where products underflow. */
@@ -79,7 +79,7 @@ static void check_case(Case *c, const EvalOptions *o, double (*fill)(int64_t), i
     chain(c, i / c->n, i % c->n, want);
     ck_assert_msg(memcmp((char *)c->c + (size_t)i * size, want, size) == 0,
                   "%s %dx%dx%d cpu %d %d%d element %d", dtype_name(c->t), (int)c->m, (int)c->n,
-                  (int)c->k, (int)o->cpu, c->at, c->bt, (int)i);
+                  (int)c->k, (int)o->isa, c->at, c->bt, (int)i);
   }
   free(c->a);
   free(c->b);
@@ -88,10 +88,10 @@ static void check_case(Case *c, const EvalOptions *o, double (*fill)(int64_t), i
 }
 
 START_TEST(host_products_are_chains) {
-  for (EvalCpu cpu = CPU_BASELINE; cpu <= CPU_V4; cpu++)
+  for (OpIsa cpu = OPS_BASELINE; cpu <= OPS_V4; cpu++)
     for (int t = 0; t < TYPES && runs(cpu); t++)
       for (int e = 0; e < EDGES * EDGES; e += 3) {
-        EvalOptions o = {.cpu = cpu};
+        EvalOptions o = {.isa = cpu};
         Case c = {.t = types[t], .acc = op_product_type(types[t], types[t])};
         c.m = edges[e % EDGES];
         c.n = edges[e / EDGES];
@@ -110,9 +110,9 @@ END_TEST
 
 START_TEST(deep_products_on_threads) {
   Pool *pool = pool_new(2);
-  for (EvalCpu cpu = CPU_BASELINE; cpu <= CPU_V4; cpu++)
+  for (OpIsa cpu = OPS_BASELINE; cpu <= OPS_V4; cpu++)
     for (int t = 0; t < 3 && runs(cpu); t++) {
-      EvalOptions o = {.cpu = cpu, .pool = pool};
+      EvalOptions o = {.isa = cpu, .pool = pool};
       Case c = {.t = types[t], .acc = DT_F32, .m = 230, .n = 530, .k = 400, .bt = t == 1};
       check_case(&c, &o, ev_real, 97);
     }
@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(nothing_to_sum_gives_zero) {
   float c[6] = {1, 2, 3, 4, 5, 6}, a = 0;
-  EvalOptions o = {.cpu = CPU_AUTO};
+  EvalOptions o = {.isa = OPS_BEST};
   EvalMatrix x = {&a, 0, 1}, r = {c, 3, 1};
   ck_assert_int_eq(eval_product(&o, DT_F32, 2, 3, 0, x, x, r, true), ST_OK);
   ck_assert(c[5] == 6);
@@ -170,14 +170,14 @@ static Ev *product_kernel(DType t, const Tiles *x) {
   return e;
 }
 
-static void check_kernel(DType t, const Tiles *x, EvalCpu cpu, Pool *pool) {
+static void check_kernel(DType t, const Tiles *x, OpIsa cpu, Pool *pool) {
   Ev *e = product_kernel(t, x);
   Case c = {.t = t, .acc = op_product_type(t, t), .m = 45, .n = 70, .k = 53, .bt = x->bt};
   int64_t ae[2] = {c.m, c.k}, be[2] = {x->bt ? c.n : c.k, x->bt ? c.k : c.n};
   double (*fill)(int64_t) = dtype_is_float(t) ? ev_real : ev_small;
   c.a = ev_give(e, "A", t, 2, ae, fill)->data;
   c.b = ev_give(e, "B", t, 2, be, fill)->data;
-  e->options.cpu = cpu;
+  e->options.isa = cpu;
   e->options.pool = pool;
   ev_ok(e);
   const IrTensorArg *r = ev_tensor(e, "C");
@@ -198,8 +198,8 @@ START_TEST(tiles_do_not_change_the_bits) {
   Pool *pool = pool_new(2);
   for (int t = 0; t < TYPES; t++)
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-      for (EvalCpu cpu = CPU_BASELINE; cpu <= CPU_V4; cpu++)
-        if (runs(cpu) && (tiles[i].m > 1 || cpu == CPU_V4))
+      for (OpIsa cpu = OPS_BASELINE; cpu <= OPS_V4; cpu++)
+        if (runs(cpu) && (tiles[i].m > 1 || cpu == OPS_V4))
           check_kernel(types[t], &tiles[i], cpu, i & 1 ? pool : NULL);
   pool_free(pool);
 }

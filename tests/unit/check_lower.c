@@ -120,7 +120,7 @@ static const char *errors_of(Arena *a, const DiagSink *sink) {
 }
 
 static Status run(Arena *a, IrKernel *k, IrBinding *b, uint64_t shake, DiagSink *sink) {
-  EvalOptions o = {.cpu = CPU_AUTO,
+  EvalOptions o = {.isa = OPS_BEST,
                    .checks = CHECKS_DEFAULT,
                    .print = stdout,
                    .max_steps = 200000000,

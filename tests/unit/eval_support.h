@@ -43,7 +43,7 @@ static inline Ev *ev_new(const char *text) {
   e->program = eval_compile(a, e->kernel, &e->sink);
   ck_assert_msg(e->program != NULL, "%s", ev_errors(e));
   e->binding = ir_binding_new(a, e->kernel);
-  e->options = (EvalOptions){.cpu = CPU_AUTO, .checks = CHECKS_DEFAULT};
+  e->options = (EvalOptions){.isa = OPS_BEST, .checks = CHECKS_DEFAULT};
   return e;
 }
 
