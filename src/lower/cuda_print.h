@@ -130,6 +130,10 @@ void cuda_to_memory(Printer *p, DType t, const IrExpr *e, Str *out);
 
 void cuda_block(Printer *p, const IrBlock *b);
 void cuda_op(Printer *p, const IrStmt *s);
+const char *cuda_text_of(Printer *p, const IrExpr *e); /* of an expression, as an argument */
+/* ---- cuda_report.c --------------------------------------------------------------------------- */
+
+void cuda_report(Printer *p, const IrStmt *s);
 /* Notes a place that a fault can name, and gives "fault, call, N" to name it with. */
 const char *cuda_site(Printer *p, Span span, const char *text);
 /* A line of the body: indentation, text, newline. */

@@ -30,7 +30,7 @@ void cuda_fail(Printer *p, Span span, const char *fmt, ...) {
 }
 
 /* For use as an argument of cuda_line; lives as long as the text. */
-static const char *text_of(Printer *p, const IrExpr *e) {
+const char *cuda_text_of(Printer *p, const IrExpr *e) {
   Str s = str_new(p->a);
   cuda_expr(p, e, PREC_COMMA, &s);
   return str_text(&s);
@@ -72,13 +72,13 @@ static void print_let(Printer *p, const IrStmt *s) {
   cuda_bind_shared(p, &s->as.let.value, 1);
   if (s->as.let.var->kind != IRV_MUT)
     cuda_range_let(p, s->as.let.var, s->as.let.value);
-  declare(p, s->as.let.var, text_of(p, s->as.let.value));
+  declare(p, s->as.let.var, cuda_text_of(p, s->as.let.value));
 }
 
 /* Wraps like every expression: `set i = i + 1` on an unbounded var is unsigned arithmetic. */
 static void print_set(Printer *p, const IrStmt *s) {
   cuda_bind_shared(p, &s->as.let.value, 1);
-  cuda_line(p, "%s = %s;", cuda_var(p, s->as.let.var), text_of(p, s->as.let.value));
+  cuda_line(p, "%s = %s;", cuda_var(p, s->as.let.var), cuda_text_of(p, s->as.let.value));
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -160,8 +160,8 @@ static void print_atomic(Printer *p, const IrStmt *s) {
   }
   str_addf(&call, "%s(&%s", fn, element(p, &a->at));
   if (a->op == OP_ATOMIC_CAS)
-    str_addf(&call, ", %s", text_of(p, a->expected));
-  str_addf(&call, ", %s)", text_of(p, a->value));
+    str_addf(&call, ", %s", cuda_text_of(p, a->expected));
+  str_addf(&call, ", %s)", cuda_text_of(p, a->value));
   if (a->old)
     declare(p, a->old, str_text(&call));
   else
@@ -201,9 +201,9 @@ static void nested(Printer *p, const IrBlock *b) {
  * a name of its own. */
 static const char *bound(Printer *p, const IrExpr *e, const char *wish) {
   if (e->nargs == 0 && !e->reads_mut)
-    return text_of(p, e);
+    return cuda_text_of(p, e);
   const char *name = cuda_fresh(p, wish);
-  cuda_line(p, "const %s %s = %s;", cuda_cname(cuda_ctype(p, e)), name, text_of(p, e));
+  cuda_line(p, "const %s %s = %s;", cuda_cname(cuda_ctype(p, e)), name, cuda_text_of(p, e));
   return name;
 }
 
@@ -265,7 +265,7 @@ static void print_for(Printer *p, const IrStmt *s) {
   cuda_bind_shared(p, used, 3);
   cuda_range_loop(p, f);
   const char *i = cuda_var(p, f->index);
-  const char *lo = text_of(p, f->lo);
+  const char *lo = cuda_text_of(p, f->lo);
   const char *hi = bound(p, f->hi, arena_printf(p->a, "%s_end", i));
   const char *step = bound(p, f->step, arena_printf(p->a, "%s_step", i));
   Range r = cuda_range(p, f->step);
@@ -298,7 +298,7 @@ static void leave_unless(Printer *p, IrExpr *cond) {
     return;
   p->indent++;
   cuda_bind_shared(p, &cond, 1);
-  cuda_line(p, "if (!(%s)) break;", text_of(p, cond));
+  cuda_line(p, "if (!(%s)) break;", cuda_text_of(p, cond));
   cuda_unbind(p);
   p->indent--;
 }
@@ -319,7 +319,7 @@ static void print_while(Printer *p, const IrStmt *s) {
 static void print_if(Printer *p, const IrStmt *s) {
   const IrIf *i = &s->as.if_;
   cuda_bind_shared(p, (IrExpr *const *)&i->cond, 1);
-  cuda_line(p, "if (%s) {", text_of(p, i->cond));
+  cuda_line(p, "if (%s) {", cuda_text_of(p, i->cond));
   nested(p, &i->then);
   if (i->other.n > 0) {
     cuda_line(p, "} else {");
@@ -345,100 +345,6 @@ static void print_roles(Printer *p, const IrStmt *s) {
   }
   if (r->nroles > 0)
     cuda_line(p, "}");
-}
-
-/* ---- reports ------------------------------------------------------------------------------- */
-
-const char *cuda_site(Printer *p, Span span, const char *text) {
-  CudaSite site = {span, text};
-  (void)cuda_part(p, "ts_fault");
-  p->fault = true;
-  VEC_PUSH(p->a, &p->sites, site);
-  return arena_printf(p->a, "fault, call, %zu", p->sites.n - 1);
-}
-
-/* The values of a report's parts, as many as there is room for; returns their number. */
-static size_t report_values(const IrReport *r, IrExpr **value, size_t room) {
-  size_t n = 0;
-  for (int i = 0; i < r->nparts && n < room; i++)
-    if (r->part[i].value)
-      value[n++] = r->part[i].value;
-  return n;
-}
-
-/* A value's 64 bits: integers extended, floats as f64. */
-static const char *value_bits(Printer *p, IrExpr *e, const char *type) {
-  Str s = str_new(p->a);
-  if (dtype_is_float(e->type)) {
-    str_addf(&s, "(%s)__double_as_longlong((double)", type);
-    cuda_expr(p, e, PREC_UNARY, &s);
-    str_addc(&s, ')');
-  } else {
-    bool widen = dtype_is_signed(e->type) && *type == 'u'; /* the sign first */
-    str_addf(&s, "(%s)%s", type, widen ? "(long long)" : "");
-    cuda_expr(p, e, PREC_UNARY, &s);
-  }
-  return str_text(&s);
-}
-
-/* The record of a fault has room for two values, {0} and {1}; {0f} is a float's. */
-static const char *assert_text(Printer *p, const IrReport *r) {
-  Str s = str_new(p->a);
-  int values = 0;
-  str_add(&s, "assertion failed");
-  for (int i = 0; i < r->nparts; i++) {
-    const IrReportPart *part = &r->part[i];
-    str_add(&s, i == 0 ? ": " : " ");
-    if (part->text)
-      str_add(&s, part->text);
-    else if (part->value && values < 2)
-      str_addf(&s, "{%d%s}", values++, dtype_is_float(part->value->type) ? "f" : "");
-    else
-      str_add(&s, "…");
-  }
-  return str_text(&s);
-}
-
-/* A failing assert is a fault with words of its own; the kernel runs on, its results are dropped.
- * No trap and no call: either would make ptxas serialise the tensor core's pipeline. */
-static void print_assert(Printer *p, const IrStmt *s) {
-  const IrReport *r = &s->as.report;
-  IrExpr *used[3] = {r->cond, NULL, NULL};
-  const char *site = cuda_site(p, s->span, assert_text(p, r));
-  size_t n = report_values(r, used + 1, 2);
-  cuda_bind_shared(p, used, 3);
-  cuda_line(p, "if (!(%s)) ts_fault(%s, %s, %s);", text_of(p, r->cond), site,
-            n > 0 ? value_bits(p, used[1], "long long") : "0",
-            n > 1 ? value_bits(p, used[2], "long long") : "0");
-}
-
-/* Inline code that claims room by one atomic; the host puts words and values together. printf would
- * cost a stack frame and the wgmma pipeline (C7510). */
-static void print_print(Printer *p, const IrStmt *s) {
-  const IrReport *r = &s->as.report;
-  CudaPrint line = {s->span, r};
-  IrExpr *used[32] = {NULL};
-  size_t n = report_values(r, used, 32);
-  for (int i = 0; i < r->nparts; i++)
-    if (r->part[i].region) {
-      cuda_fail(p, s->span, "a tile printed inside a kernel is shown on the CPU only so far");
-      return;
-    }
-  (void)cuda_part(p, "ts_print");
-  p->print = true;
-  cuda_bind_shared(p, used, n);
-  cuda_line(p, "if (unsigned long long *line = ts_print(print, call, %zu, %zu)) {", p->prints.n, n);
-  for (size_t i = 0; i < n; i++)
-    cuda_line(p, "  line[%zu] = %s;", i, value_bits(p, used[i], "unsigned long long"));
-  cuda_line(p, "}");
-  VEC_PUSH(p->a, &p->prints, line);
-}
-
-static void print_report(Printer *p, const IrStmt *s) {
-  if (s->as.report.kind == IRP_PRINT)
-    print_print(p, s);
-  else
-    print_assert(p, s);
 }
 
 /* ---- any statement ------------------------------------------------------------------------- */
@@ -479,7 +385,7 @@ static void print_stmt(Printer *p, const IrStmt *s) {
     print_atomic(p, s);
     break;
   case IRK_REPORT:
-    print_report(p, s);
+    cuda_report(p, s);
     break;
   case IRK_ALLOC:
     print_alloc(p, s);
