@@ -1,5 +1,5 @@
 /* bench_eval.c: times the evaluator on the kernels of bench/eval: `bench_eval [-t threads]
- * [-c baseline|v3|v4|auto] [-n runs] [DIR]`.
+ * [-c baseline|v3|v4|auto] [-n runs] [-a] [DIR]`. -a: what --checks all costs, instead.
  *
  * In: DIR (bench/eval of the source tree unless given). Out: a table of medians beside the targets,
  * and the ratio to OpenBLAS of the 2048^3 product in f32, both timed in turns; OpenBLAS is opened
@@ -21,6 +21,7 @@ typedef struct Bench {
   EvalOptions options;
   const char *dir;
   int runs;
+  bool all;
 } Bench;
 
 typedef struct Row {
@@ -153,6 +154,25 @@ static IrBinding *bind(Bench *b, IrKernel *k, const Row *r) {
   return x;
 }
 
+/* With the checks that every launch has, and with all of them, in turns. */
+static bool run_checks(Bench *b, const Row *r, EvalProgram *p, const IrBinding *x) {
+  static const EvalChecks checks[2] = {CHECKS_DEFAULT, CHECKS_ALL};
+  double ms[2][MOST_RUNS];
+  for (int i = -2; i < b->runs; i++)
+    for (int c = 0; c < 2; c++) {
+      EvalOptions o = b->options;
+      o.checks = checks[c];
+      double start = now();
+      if (eval_run(p, x, &o, &b->sink) != ST_OK)
+        return fail(b);
+      if (i >= 0)
+        ms[c][i] = now() - start;
+    }
+  double plain = median(ms[0], b->runs), all = median(ms[1], b->runs);
+  printf("%-38s %8.3f ms, all checks %8.3f ms: %.1f times\n", r->what, plain, all, all / plain);
+  return true;
+}
+
 static bool run_row(Bench *b, const Row *r) {
   double ms[MOST_RUNS], cpu[MOST_RUNS];
   int threads = pool_threads(b->options.pool);
@@ -161,6 +181,8 @@ static bool run_row(Bench *b, const Row *r) {
   IrBinding *x = p ? bind(b, k, r) : NULL;
   if (!x)
     return fail(b);
+  if (b->all)
+    return run_checks(b, r, p, x);
   for (int i = -2; i < b->runs; i++) {
     double start = now(), work = busy();
     if (eval_run(p, x, &b->options, &b->sink) != ST_OK)
@@ -231,11 +253,13 @@ int main(int argc, char **argv) {
   b.options.isa = OPS_BEST;
   b.options.checks = CHECKS_DEFAULT;
   diag_init(&b.sink, b.arena);
-  while ((option = getopt(argc, argv, "t:c:n:")) != -1) {
+  while ((option = getopt(argc, argv, "t:c:n:a")) != -1) {
     if (option == 't')
       threads = (int)strtol(optarg, NULL, 10);
     else if (option == 'n')
       b.runs = (int)strtol(optarg, NULL, 10);
+    else if (option == 'a')
+      b.all = true;
     else if (option != 'c' || !op_isa_parse(optarg, &b.options.isa))
       return 2;
   }
@@ -247,7 +271,8 @@ int main(int argc, char **argv) {
   bool ok = true;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     ok &= run_row(&b, &rows[i]);
-  ok &= run_product(&b, pool_threads(b.options.pool));
+  if (!b.all)
+    ok &= run_product(&b, pool_threads(b.options.pool));
   pool_free(b.options.pool);
   arena_free(b.arena);
   return ok ? 0 : 1;

@@ -12,56 +12,9 @@
  */
 #include <string.h>
 
-#include "run.h"
+#include "race.h"
 
-/* ---------------------------------------------------------------- where the elements lie */
-
-/* The elements of a strip: at + sum over axes of (point - pos) * lane. */
-typedef struct Place {
-  int64_t at, lane[4];
-} Place;
-
-typedef struct Lanes {
-  const uint8_t *on; /* NULL: all */
-  int n;
-} Lanes;
-
-/* A full mask is as good as none, and cheaper. */
-static Lanes lanes_of(const EvalAgent *a, const EvalInsn *in) {
-  Lanes l = {NULL, a->lanes};
-  if (in->mask) {
-    const EvalMask *m = machine_reg(a, in->mask);
-    if (m->n != a->lanes)
-      l.on = m->on;
-  }
-  return l;
-}
-
-/* Coordinates of one lane. */
-static void lane_indices(const EvalAgent *a, const EvalAccess *x, int64_t lane, int64_t *index) {
-  int64_t point[4] = {0};
-  int naxes = a->map && a->map->code ? a->map->code->naxes : 0;
-  if (naxes)
-    eval_map_point(a->map, lane, point);
-  for (int d = 0; d < x->rank; d++) {
-    const EvalAffine *f = &x->index[d];
-    uint64_t v = (uint64_t)machine_int(a, &f->base);
-    if (f->lanes)
-      v += (uint64_t)((const int64_t *)machine_reg(a, f->lanes))[lane];
-    for (int i = 0; i < naxes; i++)
-      v += (uint64_t)machine_int(a, &f->coef[i]) * (uint64_t)point[i];
-    index[d] = (int64_t)v;
-  }
-}
-
-/* The text that the manual promises: indices and extents; the reporter adds line and block. */
-static EvalResult fault_outside(EvalAgent *a, const EvalMem *m, const int64_t *index) {
-  char at[160], extents[160];
-  eval_list_text(index, m->rank, at, sizeof at);
-  eval_list_text(m->extent, m->rank, extents, sizeof extents);
-  return eval_fault(a, E0450, "element [%s] of %s is outside its extents [%s]", at, m->buf->name,
-                    extents);
-}
+/* ---------------------------------------------------------------- what was written */
 
 /* The element is named by its coordinates, found from its place in the map. */
 static EvalResult fault_unwritten(EvalAgent *a, const EvalMem *m, int64_t element) {
@@ -69,92 +22,6 @@ static EvalResult fault_unwritten(EvalAgent *a, const EvalMem *m, int64_t elemen
   eval_mem_name(m, element, name, sizeof name);
   return eval_fault(a, E0451, "%s is read before anything wrote it", name);
 }
-
-/* The strip as a whole; false where an index is not affine or a corner is outside. */
-static bool place_strip(const EvalAgent *a, const EvalAccess *x, const EvalMem *m, Place *data,
-                        Place *map) {
-  const EvalMapState *s = a->map;
-  int naxes = s->code->naxes;
-  *data = *map = (Place){0};
-  for (int d = 0; d < x->rank; d++) {
-    const EvalAffine *f = &x->index[d];
-    if (f->lanes)
-      return false;
-    int64_t first = machine_int(a, &f->base), low, high;
-    for (int i = 0; i < naxes; i++) {
-      int64_t coef = machine_int(a, &f->coef[i]);
-      if (!coef)
-        continue;
-      int64_t offset;
-      if (__builtin_mul_overflow(coef, s->pos[i], &offset) ||
-          __builtin_add_overflow(first, offset, &first))
-        return false;
-      data->lane[i] += coef * m->stride[d];
-      map->lane[i] += coef * m->map_stride[d];
-    }
-    low = high = first;
-    for (int i = 0; i < naxes; i++) {
-      int64_t reach;
-      if (__builtin_mul_overflow(machine_int(a, &f->coef[i]), s->cnt[i] - 1, &reach) ||
-          __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
-        return false;
-    }
-    if (low < 0 || high >= m->extent[d])
-      return false;
-    data->at += first * m->stride[d];
-    map->at += first * m->map_stride[d];
-  }
-  return true;
-}
-
-/* The same for coordinates that are one register or one element each, all lanes at once; false
- * where a lane, perhaps one that does not take part, is outside. */
-static bool place_quick(EvalAgent *a, const EvalAccess *x, const EvalMem *m, int n) {
-  uint64_t outside = 0;
-  memset(a->offsets, 0, (size_t)n * sizeof *a->offsets);
-  for (int d = 0; d < x->rank; d++) {
-    const EvalAffine *f = &x->index[d];
-    uint64_t base = (uint64_t)machine_int(a, &f->base), extent = (uint64_t)m->extent[d];
-    int64_t stride = m->stride[d];
-    const int64_t *lanes = f->lanes ? machine_reg(a, f->lanes) : NULL;
-    for (int i = 0; lanes && i < n; i++) {
-      uint64_t v = base + (uint64_t)lanes[i];
-      outside |= v >= extent;
-      a->offsets[i] += (int64_t)(v * (uint64_t)stride);
-    }
-    for (int i = 0; !lanes && i < n; i++)
-      a->offsets[i] += (int64_t)(base * (uint64_t)stride);
-    outside |= !lanes && base >= extent;
-  }
-  return !outside;
-}
-
-/* Element offsets of the lanes that take part, into a->offsets; map offsets where `map` is given.
- */
-static EvalResult place_lanes(EvalAgent *a, const EvalAccess *x, const EvalMem *m, Lanes l,
-                              int64_t *map) {
-  int64_t index[IR_MAX_RANK];
-  if (!a->map->code && !map && place_quick(a, x, m, l.n))
-    return EVAL_OK;
-  for (int i = 0; i < l.n; i++) {
-    if (l.on && !l.on[i])
-      continue;
-    lane_indices(a, x, i, index);
-    int64_t at = 0, in_map = 0;
-    for (int d = 0; d < x->rank; d++) {
-      if (index[d] < 0 || index[d] >= m->extent[d])
-        return fault_outside(a, m, index);
-      at += index[d] * m->stride[d];
-      in_map += index[d] * m->map_stride[d];
-    }
-    a->offsets[i] = at;
-    if (map)
-      map[i] = in_map;
-  }
-  return EVAL_OK;
-}
-
-/* ---------------------------------------------------------------- what was written */
 
 /* Inputs, and tiles once they are whole, need no look at the map. */
 static bool tracked(const EvalMem *m) {
@@ -179,36 +46,12 @@ static void mark(EvalMem *m, int64_t at) {
     m->state = WRITTEN_ALL;
 }
 
-/* Visits the lanes of a strip in order. */
-typedef struct Walk {
-  const EvalMapState *s;
-  int64_t done[4];
-  int64_t at;
-  const Place *p;
-} Walk;
-
-/* Starts at the first point of the strip. */
-static Walk walk_start(const EvalMapState *s, const Place *p) {
-  return (Walk){.s = s, .at = p->at, .p = p};
-}
-
-/* Steps like an odometer, the innermost axis first, as lanes are numbered. */
-static void walk_next(Walk *w) {
-  for (int i = w->s->code->naxes - 1; i >= 0; i--) {
-    w->at += w->p->lane[i];
-    if (++w->done[i] < w->s->cnt[i])
-      return;
-    w->at -= w->p->lane[i] * w->s->cnt[i];
-    w->done[i] = 0;
-  }
-}
-
 /* Faults at the first lane whose element nothing wrote. */
 static EvalResult check_strip(EvalAgent *a, const EvalMem *m, const Place *p, Lanes l) {
   if (m->state == WRITTEN_NONE)
     return fault_unwritten(a, m, p->at);
-  Walk w = walk_start(a->map, p);
-  for (int i = 0; i < l.n; i++, walk_next(&w))
+  Walk w = eval_walk_start(a->map, p);
+  for (int i = 0; i < l.n; i++, eval_walk_next(&w))
     if ((!l.on || l.on[i]) && !m->map[w.at])
       return fault_unwritten(a, m, w.at);
   return EVAL_OK;
@@ -230,7 +73,7 @@ static void mark_strip(EvalAgent *a, EvalMem *m, const Place *p, Lanes l) {
   int last = s->code->naxes - 1;
   bool runs = !l.on && last >= 0 && p->lane[last] == 1;
   int64_t length = runs ? s->cnt[last] : 1;
-  Walk w = walk_start(s, p);
+  Walk w = eval_walk_start(s, p);
   for (int64_t i = 0; i < l.n; i += length) {
     if (runs)
       mark_run(m, w.at, length);
@@ -238,7 +81,7 @@ static void mark_strip(EvalAgent *a, EvalMem *m, const Place *p, Lanes l) {
       mark(m, w.at);
     w.at += runs ? length - 1 : 0;
     w.done[last < 0 ? 0 : last] += runs ? length - 1 : 0;
-    walk_next(&w);
+    eval_walk_next(&w);
   }
 }
 
@@ -295,7 +138,7 @@ static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, c
     return;
   }
   /* The rows' starts are the lanes at multiples of the row length. */
-  Walk w = walk_start(s, p);
+  Walk w = eval_walk_start(s, p);
   int inner = row_axis(s, r.length);
   for (int64_t i = 0; i < r.count; i++) {
     eval_mem_gather(m, w.at, r.stride, dst + (size_t)(i * r.length) * size, r.length);
@@ -307,7 +150,7 @@ static void load_rows(const EvalMapState *s, const EvalMem *m, const Place *p, c
 static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, const char *src) {
   size_t size = dtype_compute_size(m->dtype);
   Rows r = rows_of(s, p);
-  Walk w = walk_start(s, p);
+  Walk w = eval_walk_start(s, p);
   int inner = row_axis(s, r.length);
   for (int64_t i = 0; i < r.count; i++) {
     eval_mem_scatter(m, w.at, r.stride, src + (size_t)(i * r.length) * size, r.length);
@@ -318,8 +161,8 @@ static void store_rows(const EvalMapState *s, const EvalMem *m, const Place *p, 
 /* Lanes that are off may lie next to others' elements: nothing but the element is touched. */
 static void store_masked(EvalAgent *a, const EvalMem *m, const Place *p, const char *src, Lanes l) {
   size_t size = dtype_compute_size(m->dtype);
-  Walk w = walk_start(a->map, p);
-  for (int i = 0; i < l.n; i++, walk_next(&w))
+  Walk w = eval_walk_start(a->map, p);
+  for (int i = 0; i < l.n; i++, eval_walk_next(&w))
     if (l.on[i])
       eval_mem_scatter(m, w.at, 1, src + (size_t)i * size, 1);
 }
@@ -344,7 +187,7 @@ static EvalResult hooks(EvalAgent *a, const EvalMem *m, Lanes l, bool write) {
 /* Lane by lane where indices come from registers, at thread level, and on the way to a fault. */
 static EvalResult load_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, char *dst, Lanes l) {
   int64_t map[EVAL_STRIP];
-  EvalResult r = place_lanes(a, x, m, l, tracked(m) ? map : NULL);
+  EvalResult r = eval_place_lanes(a, x, m, l, tracked(m) ? map : NULL);
   if (r == EVAL_OK)
     r = hooks(a, m, l, false);
   if (r != EVAL_OK)
@@ -369,7 +212,7 @@ static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, con
                               Lanes l) {
   int64_t map[EVAL_STRIP];
   bool marks = x->marks && tracked(m);
-  EvalResult r = place_lanes(a, x, m, l, marks ? map : NULL);
+  EvalResult r = eval_place_lanes(a, x, m, l, marks ? map : NULL);
   if (r == EVAL_OK)
     r = hooks(a, m, l, true);
   if (r != EVAL_OK)
@@ -393,22 +236,6 @@ static EvalResult store_lanes(EvalAgent *a, const EvalAccess *x, EvalMem *m, con
 
 /* ---------------------------------------------------------------- one element */
 
-/* All coordinates are found first, so that a fault can name them all. */
-static EvalResult place_one(EvalAgent *a, const EvalAccess *x, const EvalMem *m, int64_t *at,
-                            int64_t *map) {
-  int64_t index[IR_MAX_RANK];
-  *at = *map = 0;
-  for (int d = 0; d < x->rank; d++)
-    index[d] = machine_int(a, &x->index[d].base);
-  for (int d = 0; d < x->rank; d++) {
-    if (index[d] < 0 || index[d] >= m->extent[d])
-      return fault_outside(a, m, index);
-    *at += index[d] * m->stride[d];
-    *map += index[d] * m->map_stride[d];
-  }
-  return EVAL_OK;
-}
-
 /* At thread level a uniform address is accessed by every lane that takes part. */
 static EvalResult hooks_one(EvalAgent *a, const EvalInsn *in, const EvalMem *m, int64_t at,
                             bool write) {
@@ -416,13 +243,13 @@ static EvalResult hooks_one(EvalAgent *a, const EvalInsn *in, const EvalMem *m, 
     return EVAL_OK;
   for (int i = 0; i < EVAL_WARP; i++)
     a->offsets[i] = at;
-  return hooks(a, m, lanes_of(a, in), write);
+  return hooks(a, m, eval_lanes_of(a, in), write);
 }
 
 /* Outside a MAP, or where no index depends on the lane. */
 static EvalResult load_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
   int64_t at, map;
-  EvalResult r = place_one(a, x, m, &at, &map);
+  EvalResult r = eval_place_one(a, x, m, &at, &map);
   if (r == EVAL_OK)
     r = hooks_one(a, in, m, at, false);
   if (r != EVAL_OK)
@@ -436,7 +263,7 @@ static EvalResult load_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x
 /* The counterpart of load_one. */
 static EvalResult store_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m) {
   int64_t at, map;
-  EvalResult r = place_one(a, x, m, &at, &map);
+  EvalResult r = eval_place_one(a, x, m, &at, &map);
   if (r == EVAL_OK)
     r = hooks_one(a, in, m, at, true);
   if (r != EVAL_OK)
@@ -456,15 +283,17 @@ static EvalResult store_one(EvalAgent *a, const EvalInsn *in, const EvalAccess *
 EvalResult eval_access_load(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];
+  if (a->block->races && eval_races_access(a, in, x, m, RACE_READ) != EVAL_OK)
+    return EVAL_FAULTED;
   if (!x->lanes)
     return load_one(a, in, x, m);
   if (x->in_place)
     a->reg[in->dst] = a->frame + a->block->program->home[in->dst];
   char *dst = machine_reg(a, in->dst);
-  Lanes l = lanes_of(a, in);
+  Lanes l = eval_lanes_of(a, in);
   Place data, map;
   bool thread = a->block->program->kernel->level == IR_THREAD;
-  if (thread || !place_strip(a, x, m, &data, &map))
+  if (thread || !eval_place_strip(a, x, m, &data, &map))
     return load_lanes(a, x, m, dst, l);
   if (tracked(m)) {
     EvalResult r = check_strip(a, m, &map, l);
@@ -488,7 +317,7 @@ static EvalResult store_same(EvalAgent *a, const EvalAccess *x, EvalMem *m, Lane
   while (l.on && last >= 0 && !l.on[last])
     last--;
   int64_t at, map;
-  EvalResult r = last < 0 ? EVAL_OK : place_one(a, x, m, &at, &map);
+  EvalResult r = last < 0 ? EVAL_OK : eval_place_one(a, x, m, &at, &map);
   if (last < 0 || r != EVAL_OK)
     return r;
   if (x->marks && tracked(m)) {
@@ -505,15 +334,17 @@ EvalResult eval_access_store(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];
   a->effects++;
+  if (a->block->races && eval_races_access(a, in, x, m, RACE_WRITE) != EVAL_OK)
+    return EVAL_FAULTED;
   if (!x->lanes)
     return store_one(a, in, x, m);
   const char *src = machine_reg(a, x->value);
-  Lanes l = lanes_of(a, in);
+  Lanes l = eval_lanes_of(a, in);
   Place data, map;
   bool thread = a->block->program->kernel->level == IR_THREAD;
   if (!thread && !x->vector)
     return store_same(a, x, m, l);
-  if (thread || !place_strip(a, x, m, &data, &map))
+  if (thread || !eval_place_strip(a, x, m, &data, &map))
     return store_lanes(a, x, m, src, l);
   if (x->marks && tracked(m))
     mark_strip(a, m, &map, l);
@@ -551,16 +382,18 @@ EvalResult eval_access_atomic(EvalAgent *a, const EvalInsn *in) {
   const EvalAccess *x = in->as.data;
   EvalMem *m = &a->block->mem[x->buf];
   a->effects++;
+  if (a->block->races && eval_races_access(a, in, x, m, RACE_ATOMIC) != EVAL_OK)
+    return EVAL_FAULTED;
   if (!x->lanes) {
     int64_t at, map;
-    EvalResult r = place_one(a, x, m, &at, &map);
+    EvalResult r = eval_place_one(a, x, m, &at, &map);
     if (r == EVAL_OK)
       r = atomic_ready(a, m, map);
     return r == EVAL_OK ? atomic_lane(a, in, x, m, 0, at) : r;
   }
   int64_t map[EVAL_STRIP];
-  Lanes l = lanes_of(a, in);
-  EvalResult r = place_lanes(a, x, m, l, map);
+  Lanes l = eval_lanes_of(a, in);
+  EvalResult r = eval_place_lanes(a, x, m, l, map);
   if (r == EVAL_OK)
     r = hooks(a, m, l, true);
   for (int i = 0; r == EVAL_OK && i < l.n; i++) {

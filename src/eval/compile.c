@@ -109,6 +109,8 @@ static bool scan_order(IrStmt *s, void *ctx) {
   const IrBuffer *b = s->as.atomic.region ? s->as.atomic.dst.buf : s->as.atomic.at.buf;
   if (b->space == IRS_GLOBAL && (s->as.atomic.old || !commutes(s->as.atomic.op, b->dtype)))
     c->p->in_order = true;
+  if (b->space == IRS_GLOBAL && s->as.atomic.old)
+    c->p->orders = true;
   return true;
 }
 

@@ -53,6 +53,15 @@ typedef struct Exit {
   VEC(size_t) breaks, nexts; /* jumps to patch */
 } Exit;
 
+/* An access in the body of a parallel MAP (compile_race.c). */
+typedef struct RaceUse {
+  EvalAccess *x;
+  const IrBuffer *buf;
+  bool writes, atomic;
+  IrExpr *index[IR_MAX_RANK];
+  int axis[IR_MAX_RANK]; /* the one index of the MAP that it is a multiple of, or -1 */
+} RaceUse;
+
 typedef struct Compiler {
   Arena *arena;
   IrKernel *k;
@@ -91,6 +100,8 @@ typedef struct Compiler {
   uint32_t place;
   size_t tile_bytes, map_bytes;
   int nested;
+  VEC(RaceUse) uses_of_map;
+  bool waiting;    /* inside the condition of a `while` that waits for another block */
   int uniform_ifs; /* conditions around, inside the MAP, that are the same for all lanes */
 } Compiler;
 
@@ -144,6 +155,13 @@ bool eval_spins(IrStmt *s);
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind);
 /* A coordinate as the sum of a uniform base and multiples of the MAP's indices. */
 void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out);
+/* The axis of the MAP that an i64 is a constant multiple of, but for what the MAP does not change;
+ * -1: there is no such axis. */
+int eval_index_axis(Compiler *c, IrExpr *e);
+/* Races between iterations (compile_race.c): an access of the body; the end of the body. */
+void eval_compile_race_use(Compiler *c, EvalAccess *x, const IrAccess *at, bool writes,
+                           bool atomic);
+void eval_compile_races(Compiler *c);
 /* NULL where the strip's corners cannot decide the condition. */
 EvalDecide *eval_compile_decide(Compiler *c, IrExpr *e);
 

@@ -95,6 +95,22 @@ void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
   out->lanes = eval_value_lanes(c, e);
 }
 
+int eval_index_axis(Compiler *c, IrExpr *e) {
+  Affine a = {0};
+  int64_t n;
+  int axis = -1;
+  if (!take_apart(c, e, &a, 0) || (a.base && eval_value_level(c, a.base) == LEVEL_BODY))
+    return -1;
+  for (int i = 0; i < 4; i++) {
+    if (!a.coef[i] || (ir_is_const(a.coef[i], &n) && n == 0))
+      continue;
+    if (axis >= 0 || !ir_is_const(a.coef[i], &n))
+      return -1;
+    axis = i;
+  }
+  return axis;
+}
+
 /* Both sides of the comparison brought to one: the difference is compared with 0. */
 static EvalDecide *decide_leaf(Compiler *c, IrExpr *e, const Affine *a) {
   EvalDecide *d = ARENA_NEW(c->arena, EvalDecide);
@@ -247,7 +263,9 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
     EvalAccess *x = access_of(c, at);
     lanes = x->vector || (c->thread && v->uniform == IR_LANE_VARYING);
     x->lanes = lanes;
+    x->waits = c->waiting;
     in.as.data = x;
+    eval_compile_race_use(c, x, at, false, false);
   }
   uint32_t depth = c->depth;
   c->depth = c->block_depth;
@@ -343,6 +361,7 @@ void eval_compile_store(Compiler *c, IrStmt *s) {
   x->value = x->lanes ? value : eval_value_one(c, e);
   x->marks = !(c->map && covers(c, s) && note_covered(c, x->buf));
   in.as.data = x;
+  eval_compile_race_use(c, x, at, true, false);
   eval_emit(c, in);
   if (x->lanes)
     eval_value_done(c, e);
@@ -405,6 +424,7 @@ void eval_compile_atomic(Compiler *c, IrStmt *s) {
     c->depth = depth;
   }
   in.as.data = x;
+  eval_compile_race_use(c, x, &a->at, true, true);
   eval_emit(c, in);
   if (lanes)
     eval_value_done(c, a->value);

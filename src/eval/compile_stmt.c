@@ -436,7 +436,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
   /* Whether the condition parts the lanes is known only once its block is bound. */
   bool spin = !c->thread && !c->map && eval_spins(s);
   if (spin)
-    c->p->in_order = true;
+    c->p->in_order = c->p->orders = true;
   parts = parts || c->map || (c->thread && w->cond->uniform == IR_LANE_VARYING);
   LoopState l;
   loop_open(c, &l, &w->body, parts);
@@ -446,8 +446,10 @@ static void compile_while(Compiler *c, IrStmt *s) {
   uint32_t block_depth = c->block_depth;
   eval_scope_open(c);
   c->block_depth = c->depth;
+  c->waiting = spin;
   for (size_t i = 0; i < w->cond_block.n; i++)
     eval_compile_stmt(c, w->cond_block.v[i]);
+  c->waiting = false;
   eval_scope_open(c);
   c->serial++;
   size_t test;

@@ -151,6 +151,7 @@ void eval_compile_map(Compiler *c, IrStmt *s) {
   c->masks.n = 0;
   c->mask = NO_REG;
   eval_emit(c, (EvalInsn){.code = BC_MAP_NEXT, .jump = -(int32_t)body.n});
+  eval_compile_races(c);
   c->exit = exit.outer;
   c->loop_depth = loop_depth;
   c->uniform_ifs = uniform_ifs;

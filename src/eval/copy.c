@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "run.h"
+#include "race.h"
 
 enum { CHUNK = 512 };
 
@@ -292,7 +292,7 @@ static EvalResult check_source(EvalAgent *a, const EvalView *d, const EvalView *
     part.lo[i] = s->lo[i] > d->lo[i] ? s->lo[i] : d->lo[i];
     part.hi[i] = s->hi[i] < d->hi[i] ? s->hi[i] : d->hi[i];
   }
-  return eval_region_check_written(a, &part);
+  return eval_region_read(a, &part);
 }
 
 /* Shapes and what was written are checked before the first element moves. */
@@ -314,9 +314,11 @@ EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
   plan_types(&p, a->block->isa);
   if (c->pad)
     memcpy(&p.pad, machine_reg(a, c->pad), sizeof p.pad);
+  if (a->block->races && eval_races_region(a, &d, RACE_WRITE) != EVAL_OK)
+    return EVAL_FAULTED;
   run_rows(&p);
   eval_region_mark_written(&d);
-  return EVAL_OK;
+  return a->block->races ? eval_races_settle(a) : EVAL_OK;
 }
 
 /* ---------------------------------------------------------------- atomics */
@@ -350,9 +352,11 @@ EvalResult eval_copy_atomic(EvalAgent *a, const EvalAtomicRegion *c) {
   Plan p = {0};
   EvalResult r = resolve(a, &c->dst, &c->src, &d, &s);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &s);
+    r = eval_region_read(a, &s);
   if (r == EVAL_OK)
     r = eval_region_check_written(a, &d);
+  if (r == EVAL_OK && a->block->races)
+    r = eval_races_region(a, &d, RACE_ATOMIC);
   if (r != EVAL_OK || d.empty || s.empty)
     return r;
   a->effects++;

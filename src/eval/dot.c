@@ -209,15 +209,15 @@ EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalV
                           EvalView *z) {
   EvalResult r = eval_region_resolve(a, &c->a, NULL, x);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, x);
+    r = eval_region_read(a, x);
   if (r == EVAL_OK)
     r = eval_region_resolve(a, &c->b, NULL, y);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, y);
+    r = eval_region_read(a, y);
   if (r == EVAL_OK)
     r = eval_region_resolve(a, &c->c, NULL, z);
   if (r == EVAL_OK && c->accumulate)
-    r = eval_region_check_written(a, z);
+    r = eval_region_read(a, z);
   if (r != EVAL_OK)
     return r;
   if (x->rank != 2 || y->rank != 2 || z->rank != 2 || x->extent[1] != y->extent[0])

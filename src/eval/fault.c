@@ -24,6 +24,8 @@ EvalResult eval_fault(EvalAgent *a, DiagCode code, const char *fmt, ...) {
   f->code = code;
   f->span = eval_here(a);
   f->hint[0] = '\0';
+  f->other = (Span){NULL, 0, 0};
+  f->block_named = false;
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(f->text, sizeof f->text, fmt, ap);

@@ -35,6 +35,7 @@ typedef struct EvalArray EvalArray;
 typedef struct EvalKernels EvalKernels;
 typedef struct EvalMapState EvalMapState;
 typedef struct EvalLaunch EvalLaunch;
+typedef struct EvalRaces EvalRaces;
 
 /* How an instruction ended. BLOCKED: nothing has happened; the agent runs the instruction again
  * when the scheduler comes back to it. */
@@ -78,6 +79,9 @@ typedef struct EvalFault {
   Span span;
   char text[512]; /* without the block, which the reporter adds */
   char hint[256];
+  Span other; /* a second place, or file NULL */
+  char other_text[64];
+  bool block_named; /* the text names the block */
 } EvalFault;
 
 struct EvalBlock {
@@ -97,6 +101,7 @@ struct EvalBlock {
   Arena *arena;            /* lives as long as the worker; blocks must not allocate from it */
   void *device;            /* thread level: THREAD's state of the block, from eval_device_new */
   struct EvalSched *sched; /* scheduled level: channels and products in flight (sched.c) */
+  struct EvalRaces *races; /* NULL: not looked for (race.h) */
   Str *print;              /* where REPORT appends; flushed in block order */
   OpIsa isa;               /* of the launch, never OPS_BEST */
   const EvalKernels *kernels;

@@ -6,7 +6,7 @@
  * The walk keeps no list: a strip's number says where it is, so that any order is as good as the
  * natural one.
  */
-#include "program.h"
+#include "race.h"
 
 /* xorshift: any order will do, as long as the seed repeats it. */
 static uint64_t shake(EvalBlock *b) {
@@ -75,6 +75,8 @@ bool eval_map_start(EvalAgent *a, const EvalMapCode *code) {
   }
   set_order(a, m);
   place(a, m);
+  if (a->block->races && code->parallel)
+    eval_race_map_start(a->block->races->map);
   return true;
 }
 

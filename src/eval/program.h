@@ -149,6 +149,8 @@ typedef struct EvalAccess {
   bool marks;    /* STORE: elements are to be marked written (false: the MAP does it as a whole) */
   bool in_place; /* LOAD: dst may point into the tile */
   bool once;     /* thread level: one lane's worth of access for a uniform address */
+  bool races;    /* its MAP's iterations may race for the buffer, for all that is known */
+  bool waits;    /* LOAD: of a `while` that waits for another block */
   EvalAffine index[IR_MAX_RANK];
   Reg value, expected, old;
   DType type;
@@ -294,6 +296,7 @@ struct EvalProgram {
   int agents;      /* of a block */
   bool in_order;   /* the result depends on the order of blocks: one after the other */
   bool interleave; /* blocks wait for each other: all at once, taking turns */
+  bool orders;     /* some block looks at what an atomic found: blocks may be ordered by it */
   bool prints;
 };
 
@@ -369,9 +372,18 @@ typedef struct EvalView {
  * tile is a fault. */
 EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView *other,
                                EvalView *v);
+/* The elements inside a view, one row of its last axis at a time, as places in the map. */
+typedef struct EvalRow {
+  int64_t at, step, n;
+  int64_t i[IR_MAX_RANK];
+} EvalRow;
+bool eval_rows_first(const EvalView *v, EvalRow *r); /* false: there is none */
+bool eval_rows_next(const EvalView *v, EvalRow *r);
 /* Faults unless every inside element was written; marks them written. */
 EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v);
 void eval_region_mark_written(EvalView *v);
+/* Faults unless the inside elements may be read: written, and in no race. */
+EvalResult eval_region_read(EvalAgent *a, const EvalView *v);
 void *eval_mem_at(const EvalMem *m, int64_t element);
 /* "3, 70" */
 void eval_list_text(const int64_t *v, int n, char *out, size_t size);

@@ -228,7 +228,7 @@ EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
   EvalView s, d;
   EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &s);
+    r = eval_region_read(a, &s);
   if (r != EVAL_OK || c->axis < 0)
     return r != EVAL_OK ? r : reduce_whole(a, c, &s);
   r = eval_region_resolve(a, &c->dst, NULL, &d);
@@ -266,7 +266,7 @@ EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c) {
   int64_t i[IR_MAX_RANK] = {0};
   EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
   if (r == EVAL_OK)
-    r = eval_region_check_written(a, &s);
+    r = eval_region_read(a, &s);
   if (r == EVAL_OK)
     r = eval_region_resolve(a, &c->dst, NULL, &d);
   if (r != EVAL_OK)

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "program.h"
+#include "race.h"
 
 /* b is positive. */
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -145,75 +145,86 @@ EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView
 
 /* ---------------------------------------------------------------- what was written */
 
-/* Calls for each inside row: n map bytes from `at`, `step` apart. */
-typedef bool (*RowVisit)(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad);
-
-/* Inside elements only, one row of the last axis at a time. */
-static bool visit_rows(const EvalView *v, RowVisit fn, int64_t *bad) {
-  int64_t i[IR_MAX_RANK];
+/* Where the row begins that the counters are at. */
+static void place_row(const EvalView *v, EvalRow *r) {
   int last = v->rank - 1;
-  if (v->empty)
-    return true;
-  for (int d = 0; d < v->rank; d++) {
-    if (v->lo[d] >= v->hi[d])
-      return true;
-    i[d] = v->lo[d];
-  }
-  for (;;) {
-    int64_t at = v->mbase;
-    for (int d = 0; d < v->rank; d++)
-      advance(&at, i[d], v->mstride[d]);
-    int64_t n = last < 0 ? 1 : v->hi[last] - v->lo[last];
-    if (!fn(v->mem, at, last < 0 ? 1 : v->mstride[last], n, bad))
-      return false;
-    int d = last - 1;
-    while (d >= 0 && ++i[d] == v->hi[d]) {
-      i[d] = v->lo[d];
-      d--;
-    }
-    if (d < 0)
-      return true;
-  }
+  r->at = v->mbase;
+  for (int d = 0; d < v->rank; d++)
+    advance(&r->at, r->i[d], v->mstride[d]);
+  r->n = last < 0 ? 1 : v->hi[last] - v->lo[last];
+  r->step = last < 0 ? 1 : v->mstride[last];
 }
 
-/* The first bad one is the first in row-major order. */
-static bool row_written(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
-  for (int64_t i = 0; i < n; i++)
-    if (m->state == WRITTEN_NONE || !m->map[at + i * step]) {
-      *bad = at + i * step;
+bool eval_rows_first(const EvalView *v, EvalRow *r) {
+  if (v->empty)
+    return false;
+  for (int d = 0; d < v->rank; d++) {
+    if (v->lo[d] >= v->hi[d])
       return false;
-    }
+    r->i[d] = v->lo[d];
+  }
+  place_row(v, r);
   return true;
 }
 
-/* A tile that is known to be whole costs one comparison. */
+bool eval_rows_next(const EvalView *v, EvalRow *r) {
+  int d = v->rank - 2;
+  while (d >= 0 && ++r->i[d] == v->hi[d]) {
+    r->i[d] = v->lo[d];
+    d--;
+  }
+  if (d < 0)
+    return false;
+  place_row(v, r);
+  return true;
+}
+
+/* The first element of the row that nothing wrote; -1: none. */
+static int64_t unwritten(const EvalMem *m, const EvalRow *r) {
+  for (int64_t i = 0; i < r->n; i++)
+    if (m->state == WRITTEN_NONE || !m->map[r->at + i * r->step])
+      return r->at + i * r->step;
+  return -1;
+}
+
+/* A tile that is known to be whole costs one comparison. The first bad element is the first in
+ * row-major order. */
 EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v) {
-  int64_t bad = 0;
+  EvalRow r;
   char name[256];
-  if (!v->mem->map || v->mem->state == WRITTEN_ALL || visit_rows(v, row_written, &bad))
-    return EVAL_OK;
-  eval_mem_name(v->mem, bad, name, sizeof name);
-  return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+  bool known = !v->mem->map || v->mem->state == WRITTEN_ALL;
+  for (bool more = !known && eval_rows_first(v, &r); more; more = eval_rows_next(v, &r)) {
+    int64_t bad = unwritten(v->mem, &r);
+    if (bad < 0)
+      continue;
+    eval_mem_name(v->mem, bad, name, sizeof name);
+    return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+  }
+  return EVAL_OK;
+}
+
+/* Other blocks' accesses of the same tensor are looked at too. */
+EvalResult eval_region_read(EvalAgent *a, const EvalView *v) {
+  EvalResult r = eval_region_check_written(a, v);
+  return r == EVAL_OK && a->block->races ? eval_races_region(a, v, RACE_READ) : r;
 }
 
 /* Bytes of an output are set without a count: other blocks set theirs. */
-static bool row_mark(EvalMem *m, int64_t at, int64_t step, int64_t n, int64_t *bad) {
-  (void)bad;
+static void row_mark(EvalMem *m, const EvalRow *r) {
+  uint8_t *p = m->map + r->at;
   if (m->buf->space == IRS_GLOBAL) {
-    if (step == 1)
-      memset(m->map + at, 1, (size_t)n);
-    for (int64_t i = 0; step != 1 && i < n; i++)
-      m->map[at + i * step] = 1;
-    return true;
+    if (r->step == 1)
+      memset(p, 1, (size_t)r->n);
+    for (int64_t i = 0; r->step != 1 && i < r->n; i++)
+      p[i * r->step] = 1;
+    return;
   }
-  for (int64_t i = 0; i < n; i++) {
-    uint8_t *p = &m->map[at + i * step];
+  for (int64_t i = 0; i < r->n; i++, p += r->step) {
     m->nwritten += !*p;
     *p = 1;
   }
   if (m->nwritten == m->count)
     m->state = WRITTEN_ALL;
-  return true;
 }
 
 /* A tile written whole never needs its map. */
@@ -226,5 +237,7 @@ void eval_region_mark_written(EvalView *v) {
     return;
   }
   eval_mem_begin_map(m);
-  visit_rows(v, row_mark, NULL);
+  EvalRow r;
+  for (bool more = eval_rows_first(v, &r); more; more = eval_rows_next(v, &r))
+    row_mark(m, &r);
 }

@@ -49,7 +49,7 @@ static EvalResult print_region(EvalAgent *a, const EvalRegion *r, Str *out) {
   EvalView v;
   EvalResult result = eval_region_resolve(a, r, NULL, &v);
   if (result == EVAL_OK)
-    result = eval_region_check_written(a, &v);
+    result = eval_region_read(a, &v);
   if (result != EVAL_OK)
     return result;
   if (!v.inside)

@@ -9,7 +9,7 @@
  * on the number of threads. Agents of one block run on one thread, in turns, each until it waits;
  * blocks that may wait for each other do the same one level up. Tests: tests/unit/check_eval.c.
  */
-#include "run.h"
+#include "race.h"
 #include "sched.h"
 
 #include <pthread.h>
@@ -68,6 +68,9 @@ static void start_block(EvalBlock *b, int64_t linear) {
   str_clear(b->print);
   if (b->device)
     eval_device_start(b);
+  b->races = l->races;
+  if (b->races)
+    eval_races_start(b);
   for (int i = 0; i < b->nagents; i++)
     eval_agent_start(&b->agent[i]);
   if (b->sched)
@@ -399,7 +402,9 @@ static void report_fault(EvalLaunch *l, DiagSink *sink) {
   const IrKernel *k = l->program->kernel;
   const char *where = "";
   const int64_t *i = l->fault_index;
-  if (k->grid_rank == 1)
+  if (f->block_named)
+    where = "";
+  else if (k->grid_rank == 1)
     where = arena_printf(sink->arena, ", in block %lld", (long long)i[0]);
   else if (k->grid_rank == 2)
     where = arena_printf(sink->arena, ", in block (%lld, %lld)", (long long)i[0], (long long)i[1]);
@@ -407,6 +412,8 @@ static void report_fault(EvalLaunch *l, DiagSink *sink) {
     where = arena_printf(sink->arena, ", in block (%lld, %lld, %lld)", (long long)i[0],
                          (long long)i[1], (long long)i[2]);
   Diag *d = diag_add(sink, f->code, f->span, "%s%s", f->text, where);
+  if (f->other.file)
+    diag_also(sink, d, f->other, "%s", f->other_text);
   if (f->hint[0])
     diag_hint(sink, d, "%s", f->hint);
 }
@@ -481,6 +488,12 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   if (!l.worker)
     return ST_NOMEM;
   l.serial = p->in_order || !eval_print_open(&l);
+  if (o->checks == CHECKS_ALL && p->kernel->level != IR_THREAD) {
+    l.serial = true; /* what is found must not depend on timing */
+    l.races = eval_races_new(&l);
+    if (!l.races)
+      atomic_store(&l.failed, ST_NOMEM);
+  }
   pthread_mutex_init(&l.mutex, NULL);
   set_order(&l);
   run_all(&l);
@@ -492,6 +505,9 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   }
   if (o->blocks_run)
     *o->blocks_run = p->interleave ? l.blocks : atomic_load(&l.ran);
+  if (l.races)
+    eval_races_report(l.races, sink);
+  eval_races_free(l.races);
   Status status = outcome(&l, sink);
   pthread_mutex_destroy(&l.mutex);
   free(l.worker);
