@@ -14,15 +14,25 @@
 
 typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for the device */
 
+/* A specialisation lowered for a target and for what is known of a call's tensors (variant.c). */
+typedef struct Variant {
+  const Target *target;
+  LowerFact *fact;      /* by id of the buffers of the specialisation's IR */
+  int candidate;        /* how many schedules the gate has refused */
+  IrKernel *thread;     /* NULL until asked for */
+  LowerNotes notes;     /* what was chosen and why, for :explain */
+  EvalProgram *program; /* of thread; NULL until run */
+  GpuProgram *gpu;      /* NULL until launched on the device */
+  struct Variant *next;
+} Variant;
+
 typedef struct Spec {
-  Arena *arena;            /* of everything here */
-  IrKernel *ir;            /* as written: tile level, or the level of the IR text */
-  IrKernel *thread;        /* lowered for the evaluator; NULL until asked for */
-  EvalProgram *program[3]; /* by level, NULL until run */
-  GpuProgram *gpu;         /* NULL until launched on the device */
-  const Target *target;    /* what thread, its program and gpu were made for; see launch_thread */
-  uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;   /* of all specialisations of the session */
+  Arena *arena;         /* of everything here */
+  IrKernel *ir;         /* as written: tile level, or the level of the IR text */
+  EvalProgram *program; /* of ir; NULL until run */
+  Variant *variants;    /* lowered from it */
+  uint64_t generation;  /* of the session's functions when it was made: inlined ones may change */
+  struct Spec *next;    /* of all specialisations of the session */
 } Spec;
 
 typedef struct KernelInfo {
@@ -70,8 +80,16 @@ void launch_forget(Launch *l);
 void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */
 Value launch_result(Launch *l);
-/* Lowered for the session's target; NULL where it cannot be, with the reason in `sink`. */
-const IrKernel *launch_thread(Launch *l, DiagSink *sink);
+/* The variant for the session's target and the launch's tensors. Valid as long as the
+ * specialisation. */
+Variant *launch_variant(Launch *l);
+/* What to ask src/lower for. */
+LowerRequest variant_request(Variant *v);
+/* Its thread level; NULL where it cannot be lowered, with the reason in `sink`. */
+const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink);
+const IrKernel *launch_thread(Launch *l, DiagSink *sink); /* of the launch's variant */
+/* Moves on to the next schedule, since the gate refused what the last one made. */
+void variant_next(Variant *v);
 /* The launch's binding for a kernel lowered from its own; makes the scratch tensors that lowering
  * added as parameters. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k);
