@@ -45,6 +45,9 @@ struct GpuProgram {
 SessionGpu *device_state(Session *s);
 /* Fails at the place with what src/gpu said last; the exit status is 4. */
 _Noreturn void device_failed(Session *s, Span span);
+/* The device copy of a storage, made where there is none; not filled. `name` is said when memory is
+ * short, at `where`. */
+Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where);
 /* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
  * diagnostics. */
 GpuProgram *device_program(Launch *l);

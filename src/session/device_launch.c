@@ -19,7 +19,7 @@ static GpuPtr address(const Tensor *t) {
 }
 
 /* Room on the device for a whole storage, not filled. */
-static Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
+Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
   Session *s = l->s;
   SessionGpu *g = s->gpu;
   Buffer *b = storage_device_handle(storage);

@@ -53,6 +53,7 @@ typedef struct Launch {
   const char *name; /* the kernel's, for messages */
   Spec *spec;
   const IrKernel *ir; /* spec->ir */
+  int bursts;         /* that `bench` times; 0: as many as usual */
   IrBinding *b;       /* extents, strides, scalars, grid */
   size_t n;           /* parameters of ir */
   Tensor **tensor;    /* by parameter: what the kernel works on; NULL for scalars */
@@ -99,6 +100,8 @@ Tensor *launch_host_tensor(const Launch *l, size_t i);
 bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 /* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
 void launch_check(Launch *l);
+/* How far an element of a result may be from this one's and still agree with it. */
+double check_bound(const Tensor *reference);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
 /* The options of every run on the evaluator. */
@@ -125,10 +128,16 @@ double launch_bytes(const Launch *l); /* of all tensors, each once */
 void device_launch(Launch *l); /* queues it */
 /* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
+/* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
+ * launch is none, or where the library is not there (peer.c). */
+bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
 /* Gives back what the device holds; after the session's values are gone. */
 void device_free(Session *s);
 void gpu_program_free(GpuProgram *p);
+/* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
+ * bytes of shared memory beside facts->shared_bytes. */
+const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);
 /* CUDA text, PTX or cubin of the launch's kernel. */
 void device_emit(Launch *l, SessionEmit stage, Str *out);
 
