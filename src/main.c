@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lua/lua.h"
 #include "repl/repl.h"
 
 static volatile sig_atomic_t tile_interrupted;
@@ -155,6 +156,10 @@ static bool set_option(Cli *c, int id, const char *text) {
   case OPT_JSON:
     c->session.json = true;
     break;
+  case OPT_VS:
+    ok = strcmp(text, "cublas") == 0;
+    c->session.vs_cublas = true;
+    break;
   case OPT_BURSTS:
     ok = set_number(text, 1, 10000, &n);
     c->session.bench_bursts = (int)n;
@@ -275,6 +280,7 @@ static size_t terminal_width(void) {
 Session *cli_session(const Cli *c, SessionMode mode) {
   SessionOptions o = c->session;
   o.mode = mode;
+  o.lua = luat_language();
   o.interrupt = &tile_interrupted;
   o.width = terminal_width();
   Session *s = session_new(&o);
@@ -286,14 +292,20 @@ Session *cli_session(const Cli *c, SessionMode mode) {
 /* Running ------------------------------------------------------------------------------------ */
 
 /* Diagnostics first, then the session goes. */
+static int end_session(const Cli *c, Session *s, Status status) {
+  int code;
+  cli_report(c, s);
+  if (!session_exit_wanted(s, &code))
+    code = session_exit_status(status);
+  session_free(s);
+  return code;
+}
+
 static int run_text(const Cli *c, const char *name, const char *text, size_t n) {
   Session *s = cli_session(c, MODE_RUN);
   if (!s)
     return EXIT_FAILED;
-  Status status = session_run_text(s, name, text, n);
-  cli_report(c, s);
-  session_free(s);
-  return session_exit_status(status);
+  return end_session(c, s, session_run_text(s, name, text, n));
 }
 
 /* The whole program is read before any of it runs. */
@@ -311,18 +323,12 @@ static int run_stdin(const Cli *c) {
 
 /* What stands after the file are the program's own arguments. */
 static int run_file(Cli *c, int argc, char **argv, int at) {
-  size_t n = strlen(argv[at]);
-  if (n > 4 && strcmp(argv[at] + n - 4, ".lua") == 0)
-    return usage("Lua programs do not run yet:", argv[at]);
   c->session.args = (const char *const *)(argv + at + 1);
   c->session.nargs = (size_t)(argc - at - 1);
   Session *s = cli_session(c, MODE_RUN);
   if (!s)
     return EXIT_FAILED;
-  Status status = session_run_file(s, argv[at]);
-  cli_report(c, s);
-  session_free(s);
-  return session_exit_status(status);
+  return end_session(c, s, session_run_file(s, argv[at]));
 }
 
 /* From here on Ctrl-C never ends the process. */

@@ -385,3 +385,22 @@ void scalar_store(Scalar x, void *p) {
     u = float_code(x.type, x.as.f);
   memcpy(p, &u, rows[x.type].size);
 }
+
+/* Scalars hold floats as doubles; compute form holds narrow ones as floats on their grid. */
+Scalar scalar_load_compute(DType t, const void *cell) {
+  if (dtype_compute(t) == t)
+    return scalar_load(t, cell);
+  float f;
+  memcpy(&f, cell, sizeof f);
+  return (Scalar){.type = t, .as.f = (double)f};
+}
+
+/* A value on its grid is exact as a float. */
+void scalar_store_compute(Scalar x, void *cell) {
+  if (dtype_compute(x.type) == x.type) {
+    scalar_store(x, cell);
+    return;
+  }
+  float f = (float)x.as.f;
+  memcpy(cell, &f, sizeof f);
+}

@@ -50,6 +50,10 @@ typedef struct Scalar {
 Scalar scalar_convert(Scalar x, DType to);
 Scalar scalar_load(DType t, const void *p); /* one stored element */
 void scalar_store(Scalar x, void *p);       /* of x.type, exactly */
+/* The same for one cell in compute form (see dtype_unpack): a float on the grid of t, or stored
+ * bits. */
+Scalar scalar_load_compute(DType t, const void *cell);
+void scalar_store_compute(Scalar x, void *cell);
 
 float f16_to_f32(uint16_t x);
 uint16_t f32_to_f16(float x);
@@ -73,6 +77,13 @@ void dtype_unpack(DType t, const void *src, void *dst, size_t n);
 void dtype_pack(DType t, const void *src, void *dst, size_t n);
 /* Rounds n floats in place to the nearest values of t, a float type of at most 32 bits. */
 void dtype_round(DType t, float *v, size_t n);
+/* n elements of 1, 2, 4 or 8 bytes that lie `step` bytes apart (any number, 0 and negative ones
+ * too) side by side into dst, and back. Any alignment; nothing is converted. */
+void dtype_gather(size_t size, const void *src, ptrdiff_t step, void *dst, size_t n);
+void dtype_scatter(size_t size, const void *src, void *dst, ptrdiff_t step, size_t n);
+/* dtype_unpack of elements that lie `step` bytes apart, and dtype_pack to such. */
+void dtype_unpack_strided(DType t, const void *src, ptrdiff_t step, void *dst, size_t n);
+void dtype_pack_strided(DType t, const void *src, void *dst, ptrdiff_t step, size_t n);
 /* n stored elements of `from` to stored elements of `to`. */
 void dtype_convert(DType from, const void *src, DType to, void *dst, size_t n);
 

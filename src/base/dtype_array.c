@@ -242,3 +242,91 @@ void dtype_convert(DType from, const void *src, DType to, void *dst, size_t n) {
     write_wide(wide, to, &w, d + i * dtype_size(to), count);
   }
 }
+
+/* Elements at a stride --------------------------------------------------------------------------
+ */
+
+/* A memcpy of constant size is a plain load and store; FROM and TO are where element i lies. */
+#define MOVE_AS(SIZE, FROM, TO)                                                                    \
+  for (size_t i = 0; i < n; i++)                                                                   \
+    memcpy(d + (ptrdiff_t)i * (TO), s + (ptrdiff_t)i * (FROM), SIZE);                              \
+  break
+
+/* One loop an element size. */
+void dtype_gather(size_t size, const void *src, ptrdiff_t step, void *dst, size_t n) {
+  const char *s = src;
+  char *d = dst;
+  if (n && step == (ptrdiff_t)size) {
+    memcpy(dst, src, n * size);
+    return;
+  }
+  switch (size) {
+  case 1:
+    MOVE_AS(1, step, 1);
+  case 2:
+    MOVE_AS(2, step, 2);
+  case 4:
+    MOVE_AS(4, step, 4);
+  default:
+    MOVE_AS(8, step, 8);
+  }
+}
+
+/* A step of 0 keeps the last. */
+void dtype_scatter(size_t size, const void *src, void *dst, ptrdiff_t step, size_t n) {
+  const char *s = src;
+  char *d = dst;
+  if (n && step == (ptrdiff_t)size) {
+    memcpy(dst, src, n * size);
+    return;
+  }
+  switch (size) {
+  case 1:
+    MOVE_AS(1, 1, step);
+  case 2:
+    MOVE_AS(2, 2, step);
+  case 4:
+    MOVE_AS(4, 4, step);
+  default:
+    MOVE_AS(8, 8, step);
+  }
+}
+
+/* Types that are their own compute form are only moved; narrow floats are moved in blocks as they
+ * are stored, then unpacked together. */
+void dtype_unpack_strided(DType t, const void *src, ptrdiff_t step, void *dst, size_t n) {
+  size_t size = dtype_size(t);
+  uint16_t stored[BLOCK];
+  if (dtype_compute(t) == t) {
+    dtype_gather(size, src, step, dst, n);
+    return;
+  }
+  if (step == (ptrdiff_t)size) {
+    dtype_unpack(t, src, dst, n);
+    return;
+  }
+  for (size_t i = 0; i < n; i += BLOCK) {
+    size_t count = n - i < BLOCK ? n - i : BLOCK;
+    dtype_gather(size, (const char *)src + (ptrdiff_t)i * step, step, stored, count);
+    dtype_unpack(t, stored, (float *)dst + i, count);
+  }
+}
+
+/* The mirror of dtype_unpack_strided. */
+void dtype_pack_strided(DType t, const void *src, void *dst, ptrdiff_t step, size_t n) {
+  size_t size = dtype_size(t);
+  uint16_t stored[BLOCK];
+  if (dtype_compute(t) == t) {
+    dtype_scatter(size, src, dst, step, n);
+    return;
+  }
+  if (step == (ptrdiff_t)size) {
+    dtype_pack(t, src, dst, n);
+    return;
+  }
+  for (size_t i = 0; i < n; i += BLOCK) {
+    size_t count = n - i < BLOCK ? n - i : BLOCK;
+    dtype_pack(t, (const float *)src + i, stored, count);
+    dtype_scatter(size, stored, (char *)dst + (ptrdiff_t)i * step, step, count);
+  }
+}

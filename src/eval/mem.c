@@ -14,102 +14,26 @@ void *eval_mem_at(const EvalMem *m, int64_t element) {
   return (char *)m->data + element * (int64_t)m->size;
 }
 
-#define GATHER(T)                                                                                  \
-  {                                                                                                \
-    T *d = dst;                                                                                    \
-    const T *s = src;                                                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      d[i] = s[i * stride];                                                                        \
-  }                                                                                                \
-  break
-#define SCATTER(T)                                                                                 \
-  {                                                                                                \
-    T *d = dst;                                                                                    \
-    const T *s = src;                                                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      d[i * stride] = s[i];                                                                        \
-  }                                                                                                \
-  break
-
-/* Copying and filling are the library's business where they can be. */
-static void gather(size_t size, void *dst, const void *src, int64_t stride, int64_t n) {
-  if (stride == 1) {
-    memcpy(dst, src, (size_t)n * size);
-    return;
-  }
-  if (stride == 0) {
-    eval_fill_lanes(size, dst, src, n);
-    return;
-  }
-  switch (size) {
-  case 1:
-    GATHER(uint8_t);
-  case 2:
-    GATHER(uint16_t);
-  case 4:
-    GATHER(uint32_t);
-  default:
-    GATHER(uint64_t);
-  }
-}
-
-/* The mirror of gather; a stride of 0 keeps the last. */
-static void scatter(size_t size, void *dst, int64_t stride, const void *src, int64_t n) {
-  if (stride == 1) {
-    memcpy(dst, src, (size_t)n * size);
-    return;
-  }
-  switch (size) {
-  case 1:
-    SCATTER(uint8_t);
-  case 2:
-    SCATTER(uint16_t);
-  case 4:
-    SCATTER(uint32_t);
-  default:
-    SCATTER(uint64_t);
-  }
-}
-
-/* Narrow floats are picked as they are stored and unpacked together. */
+/* Filling is the library's business where it can be. */
 void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *dst, int64_t n) {
   const char *src = eval_mem_at(m, element);
-  if (!mem_packed(m)) {
-    gather(m->size, dst, src, stride, n);
-    return;
-  }
-  if (stride == 1) {
-    dtype_unpack(m->dtype, src, dst, (size_t)n);
-    return;
-  }
-  uint16_t raw[256];
-  float *d = dst;
-  for (int64_t i = 0; i < n; i += 256) {
-    int64_t k = n - i < 256 ? n - i : 256;
-    gather(m->size, raw, src + i * stride * (int64_t)m->size, stride, k);
-    dtype_unpack(m->dtype, raw, d + i, (size_t)k);
-  }
+  ptrdiff_t step = (ptrdiff_t)(stride * (int64_t)m->size);
+  if (mem_packed(m))
+    dtype_unpack_strided(m->dtype, src, step, dst, (size_t)n);
+  else if (stride == 0)
+    eval_fill_lanes(m->size, dst, src, n);
+  else
+    dtype_gather(m->size, src, step, dst, (size_t)n);
 }
 
-/* Packed together, then put in their places. */
 void eval_mem_scatter(const EvalMem *m, int64_t element, int64_t stride, const void *src,
                       int64_t n) {
   char *dst = eval_mem_at(m, element);
-  if (!mem_packed(m)) {
-    scatter(m->size, dst, stride, src, n);
-    return;
-  }
-  if (stride == 1) {
-    dtype_pack(m->dtype, src, dst, (size_t)n);
-    return;
-  }
-  uint16_t raw[256];
-  const float *s = src;
-  for (int64_t i = 0; i < n; i += 256) {
-    int64_t k = n - i < 256 ? n - i : 256;
-    dtype_pack(m->dtype, s + i, raw, (size_t)k);
-    scatter(m->size, dst + i * stride * (int64_t)m->size, stride, raw, k);
-  }
+  ptrdiff_t step = (ptrdiff_t)(stride * (int64_t)m->size);
+  if (mem_packed(m))
+    dtype_pack_strided(m->dtype, src, dst, step, (size_t)n);
+  else
+    dtype_scatter(m->size, src, dst, step, (size_t)n);
 }
 
 #define TAKE(T)                                                                                    \

@@ -399,8 +399,6 @@ void eval_mem_take(const EvalMem *m, const int64_t *at, int n, void *dst, void *
 void eval_mem_put(const EvalMem *m, const int64_t *at, int n, const void *src, void *room);
 /* Gets a tile's map ready for marking single elements. */
 void eval_mem_begin_map(EvalMem *m);
-/* A scalar in compute form. */
-void eval_compute_store(Scalar x, void *p);
 /* n elements from the strided memory form of m (element units) to compute form, and back. */
 void eval_mem_gather(const EvalMem *m, int64_t element, int64_t stride, void *dst, int64_t n);
 void eval_mem_scatter(const EvalMem *m, int64_t element, int64_t stride, const void *src,

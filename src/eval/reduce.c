@@ -12,18 +12,6 @@
 
 enum { CHUNK = 512, TURN = 64 };
 
-/* Narrow floats compute as f32. */
-void eval_compute_store(Scalar x, void *p) {
-  if (dtype_compute(x.type) == DT_F32) {
-    float f = (float)x.as.f;
-    memcpy(p, &f, sizeof f);
-  } else if (x.type == DT_F64) {
-    memcpy(p, &x.as.f, sizeof x.as.f);
-  } else {
-    eval_int_to(x.type, p, x.as.i);
-  }
-}
-
 /* These keep an index; ops has no fold for them. */
 static bool is_arg(OpCode op) {
   return op == OP_ARGMAX || op == OP_ARGMIN;
@@ -98,7 +86,7 @@ static EvalResult reduce_whole(EvalAgent *a, const EvalReduceCode *c, const Eval
   int64_t i[IR_MAX_RANK] = {0}, count = 1;
   l.fold = is_arg(c->op) ? NULL : op_fold_on(a->block->isa, c->op, l.type);
   if (!is_arg(c->op))
-    eval_compute_store(op_identity(c->op, l.type), &acc);
+    scalar_store_compute(op_identity(c->op, l.type), &acc);
   for (int d = 0; d < s->rank; d++)
     count *= s->extent[d];
   int last = s->rank - 1;
@@ -131,7 +119,7 @@ static void fold_across(EvalAgent *a, const EvalReduceCode *c, const EvalView *s
   OpFold fold = op_fold_lanes_on(a->block->isa, c->op, t);
   int last = s->rank - 1;
   uint64_t identity = 0;
-  eval_compute_store(op_identity(c->op, t), &identity);
+  scalar_store_compute(op_identity(c->op, t), &identity);
   int64_t dstep = d->stride[d->rank - 1];
   for (int64_t i = 0; i < s->extent[last]; i += CHUNK) {
     int64_t n = s->extent[last] - i < CHUNK ? s->extent[last] - i : CHUNK;
@@ -152,7 +140,7 @@ static EvalResult fold_along(EvalAgent *a, const EvalReduceCode *c, const EvalVi
   Line l = {.op = c->op, .type = s->mem->dtype, .best = -1};
   if (!is_arg(c->op)) {
     l.fold = op_fold_on(a->block->isa, c->op, l.type);
-    eval_compute_store(op_identity(c->op, l.type), &acc);
+    scalar_store_compute(op_identity(c->op, l.type), &acc);
   }
   line_fold(&l, s->mem, at, s->stride[c->axis], s->extent[c->axis], &acc);
   if (is_arg(c->op)) {
@@ -177,7 +165,7 @@ static EvalResult reduce_turned(EvalAgent *a, const EvalReduceCode *c, const Eva
                                 const EvalView *d) {
   float acc[TURN];
   uint64_t identity = 0;
-  eval_compute_store(op_identity(c->op, s->mem->dtype), &identity);
+  scalar_store_compute(op_identity(c->op, s->mem->dtype), &identity);
   for (int64_t i = 0; i < s->extent[0]; i += TURN) {
     int64_t rows = s->extent[0] - i < TURN ? s->extent[0] - i : TURN;
     eval_fill_lanes(sizeof *acc, acc, &identity, rows);
@@ -247,7 +235,7 @@ static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, in
   DType t = s->mem->dtype;
   OpFold fold = op_fold_on(a->block->isa, c->op, t);
   uint64_t acc = 0, x = 0, out = 0;
-  eval_compute_store(op_identity(c->op, t), &acc);
+  scalar_store_compute(op_identity(c->op, t), &acc);
   int64_t n = s->extent[c->axis];
   for (int64_t k = 0; k < n; k++) {
     int64_t i = c->reverse ? n - 1 - k : k;

@@ -11,21 +11,6 @@
 #include "run.h"
 #include "tensor/tensor.h"
 
-/* The reverse of eval_compute_store. */
-static Scalar compute_load(DType t, const void *p) {
-  Scalar x = {.type = t};
-  if (dtype_compute(t) == DT_F32) {
-    float f;
-    memcpy(&f, p, sizeof f);
-    x.as.f = (double)f;
-  } else if (t == DT_F64) {
-    memcpy(&x.as.f, p, sizeof x.as.f);
-  } else {
-    x.as.i = eval_int_at(t, p);
-  }
-  return x;
-}
-
 /* A tensor of the same values: tiles print as tensors do. */
 static void region_values(const EvalView *v, Tensor *t) {
   int64_t i[TENSOR_MAX_RANK] = {0};
@@ -36,7 +21,7 @@ static void region_values(const EvalView *v, Tensor *t) {
     for (int d = 0; d < v->rank; d++)
       at += i[d] * v->stride[d];
     eval_mem_gather(v->mem, at, 1, room, 1);
-    tensor_set(t, i, compute_load(v->mem->dtype, room));
+    tensor_set(t, i, scalar_load_compute(v->mem->dtype, room));
     int d = v->rank - 1;
     while (d >= 0 && ++i[d] == v->extent[d])
       i[d--] = 0;
@@ -83,7 +68,7 @@ static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str
     } else {
       const char *v = machine_reg(a, p->value);
       size_t step = c->lanes ? dtype_compute_size(p->type) : 0;
-      scalar_print(compute_load(p->type, v + (size_t)lane * step), out);
+      scalar_print(scalar_load_compute(p->type, v + (size_t)lane * step), out);
     }
   }
   return EVAL_OK;

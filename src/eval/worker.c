@@ -136,12 +136,12 @@ static void prepare_agent(EvalAgent *a) {
   const EvalProgram *p = a->block->program;
   const IrKernel *k = p->kernel;
   for (size_t i = 0; i < p->nconstants; i++)
-    eval_compute_store(p->constant[i].value, a->reg[p->constant[i].reg]);
+    scalar_store_compute(p->constant[i].value, a->reg[p->constant[i].reg]);
   for (size_t i = 0; i < k->vars.n; i++)
     if (p->var[i] && k->vars.v[i]->kind != IRV_GRID) {
       Scalar x = a->block->binding->value[i];
       x.type = k->vars.v[i]->type;
-      eval_compute_store(x, a->reg[p->var[i]]);
+      scalar_store_compute(x, a->reg[p->var[i]]);
     }
   a->lanes = p->kernel->level == IR_THREAD ? EVAL_WARP : 1;
   a->pc = 0;
@@ -155,7 +155,7 @@ void eval_agent_start(EvalAgent *a) {
   for (int i = 0; i < k->grid_rank; i++)
     if (k->grid_index[i]) {
       Scalar x = {.type = k->grid_index[i]->type, .as.i = a->block->index[i]};
-      eval_compute_store(x, a->reg[p->var[k->grid_index[i]->id]]);
+      scalar_store_compute(x, a->reg[p->var[k->grid_index[i]->id]]);
     }
   a->pc = p->start;
   a->state = AGENT_READY;

@@ -351,6 +351,7 @@ typedef struct IrChannelOp { /* ACQUIRE, COMMIT, WAIT, RELEASE */
 } IrChannelOp;
 typedef struct IrSync {  /* barrier of some warps; proxy fence before it where asked */
   int first_warp, warps; /* warps 0: the whole block */
+  bool groups;           /* of each warpgroup by itself: what it orders is the warpgroup's own */
   bool proxy_async;
 } IrSync;
 typedef struct IrRelayout {

@@ -417,11 +417,12 @@ static void print_barrier(Printer *p, const IrStmt *s) {
 }
 
 /* No warps: all of them.
- * `sync warps 4:+4 proxy_async` */
+ * `sync warps 4:+8 groups proxy_async` */
 static void print_sync(Printer *p, const IrSync *s) {
   str_add(p->out, "sync");
   if (s->warps)
     str_addf(p->out, " warps %d:+%d", s->first_warp, s->warps);
+  str_add(p->out, s->groups ? " groups" : "");
   str_add(p->out, s->proxy_async ? " proxy_async" : "");
 }
 

@@ -113,11 +113,12 @@ static void read_channel_op(Reader *r, IrBlock *out, IrKind kind, Span at) {
 }
 
 /* Without warps: the whole block.
- * `sync warps 4:+4 proxy_async` */
+ * `sync warps 4:+8 groups proxy_async` */
 static void read_sync(Reader *r, IrBlock *out, Span at) {
   IrStmt *s = ir_add(r->k, out, IRK_SYNC, at);
   if (ir_tok_accept_word(r, "warps"))
     read_warps(r, &s->as.sync.first_warp, &s->as.sync.warps);
+  s->as.sync.groups = !r->broken && ir_tok_accept_word(r, "groups");
   s->as.sync.proxy_async = !r->broken && ir_tok_accept_word(r, "proxy_async");
 }
 

@@ -12,5 +12,8 @@
 IrKernel *low_relabel(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Scalar code of one block of threads, barriers between all that conflicts (simple.c). */
 IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+/* The same with fragments in registers, vectors of memory and products of the tensor cores
+ * (expand.h); takes every statement of the scheduled level. */
+IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 #endif

@@ -6,7 +6,7 @@
  * tensor that someone writes, an atomic) is read once, by thread 0, and told to the others.
  * Tests: tests/unit/check_lower.c (every construct, tile level against threads on the evaluator).
  */
-#include "simple.h"
+#include "expand.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -276,6 +276,10 @@ static void lower_report(Simple *s, IrStmt *st) {
 /* Spilled tiles are parameters; the others say their offset here. */
 static void lower_alloc(Simple *s, const IrStmt *st) {
   IrBuffer *b = st->as.alloc;
+  if (b->space == IRS_REG) {
+    low_emit(s, IRK_ALLOC)->as.alloc = b;
+    return;
+  }
   b->layout = NULL; /* a statement about speed; row-major serves */
   b->unchecked |= s->k->unchecked;
   if (low_place_of(s, b)->spilled)
@@ -288,8 +292,13 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
 /* Block level and the bodies of maps alike; in_map tells them apart. */
 static void lower_stmt(Simple *s, IrStmt *st) {
   s->at = st->span;
+  if (s->registers && expand_stmt(s, st))
+    return;
   switch (st->kind) {
   case IRK_LET:
+    expand_learn(s, st->as.let.var, st->as.let.value);
+    low_emit(s, st->kind)->as.let = st->as.let;
+    break;
   case IRK_SET:
     low_emit(s, st->kind)->as.let = st->as.let;
     break;
@@ -421,26 +430,44 @@ static void finish(Simple *s, const IrBlock *body) {
   ir_name_apart(k);
 }
 
+/* Index of the thread, of which there are so many from the first warp on. */
+void low_number_threads(Simple *s) {
+  IrExpr *first = ir_int_of(s->k, DT_I32, 32 * s->first_warp);
+  s->tid =
+      low_emit_let(s, "t", ir_op2(s->k, OP_SUB, ir_expr(s->k, OP_TID, DT_NONE, NULL, 0), first));
+  s->tid->lo = 0;
+  s->tid->hi = s->threads - 1;
+}
+
 /* The input stays as it is: everything happens in a clone. */
-IrKernel *low_simple(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
+static IrKernel *lower(Arena *a, const IrKernel *from, const LowerRequest *r, bool registers,
+                       DiagSink *sink) {
   enum { THREADS = 128 };
   IrKernel *k = ir_kernel_clone(a, from);
-  Simple s = {.k = k, .target = r->target, .sink = sink, .arena = a};
+  Simple s = {.k = k, .request = r, .target = r->target, .sink = sink, .arena = a};
+  s.registers = registers;
   Grid g = {.rank = k->grid_rank};
   memcpy(g.extent, k->grid, sizeof g.extent);
   memcpy(g.index, k->grid_index, sizeof g.index);
-  k->threads = k->threads ? (k->threads + 31) / 32 * 32 : THREADS;
+  int threads = k->threads ? k->threads : registers ? expand_threads(k) : THREADS;
+  s.threads = k->threads = (threads + 31) / 32 * 32;
   number_blocks(&s);
   IrBlock body = k->body, out = {0};
   if (!low_place_tiles(&s))
     return NULL;
   low_enter(&s, &s.start);
-  s.tid = low_emit_let(&s, "t", ir_expr(k, OP_TID, DT_NONE, NULL, 0));
-  s.tid->lo = 0;
-  s.tid->hi = k->threads - 1;
+  low_number_threads(&s);
   lower_body(&s, &g, &body, &out);
   finish(&s, &out);
   return s.failed ? NULL : k;
+}
+
+IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
+  return lower(a, k, r, false, sink);
+}
+
+IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
+  return lower(a, k, r, true, sink);
 }
 
 /* Truthful because each tile-level kind means the same one level down. */

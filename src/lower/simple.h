@@ -13,6 +13,7 @@
 #ifndef TILESH_LOWER_SIMPLE_H
 #define TILESH_LOWER_SIMPLE_H
 
+#include "layout.h"
 #include "passes.h"
 
 /* Where a tile of the program lies. */
@@ -23,17 +24,36 @@ typedef struct Place {
   int rank;                    /* of the program's tile */
   int64_t extent[IR_MAX_RANK]; /* of the program's tile */
   int64_t bytes;
+  const Frag *frag; /* lies in registers, so; NULL: in shared memory or scratch */
+  bool shared;      /* a fragment that some statement needs in shared memory */
+  int stages;       /* copies in shared memory, one behind the other; 0 and 1: one … */
+  IrExpr *stage;    /* … and the one in hand, an i32; NULL: the first */
 } Place;
+
+struct Point; /* expand.h: the point of an iteration over registers in hand */
+
+typedef struct Iteration { /* how a MAP goes over registers */
+  const IrStmt *st;
+  const Frag *frag;
+} Iteration;
 
 typedef struct Simple {
   IrKernel *k;
+  const LowerRequest *request;
   const Target *target;
   DiagSink *sink;
   Arena *arena; /* scratch of this pass */
   bool failed;
-  IrBlock *out;             /* where statements go */
-  Span at;                  /* of the program's statement that they come from */
-  IrVar *tid;               /* i32, index of the thread */
+  IrBlock *out;        /* where statements go */
+  Span at;             /* of the program's statement that they come from */
+  IrVar *tid;          /* i32, index of the thread among those that run the statements … */
+  int threads;         /* … and their number: the block's, or a role's */
+  int first_warp;      /* of the role */
+  int barrier;         /* the role's named barrier; 0: all of the block */
+  struct Point *point; /* inside an iteration over registers, else NULL */
+  bool registers;      /* fragments may lie in registers (expand.h) */
+  VEC(Iteration) iterations;
+  VEC(int64_t) divisor;     /* by variable id: a power of two that divides it; 0: 1 */
   VEC(Place) place;         /* by buffer id */
   VEC(uint8_t) held;        /* by buffer id: reads and writes since the last low_barrier */
   VEC(uint8_t) now;         /* by buffer id: what the statement being built does */
@@ -53,6 +73,7 @@ IrVar *low_emit_let(Simple *s, const char *name, IrExpr *value); /* let name = v
 IrVar *low_emit_var(Simple *s, const char *name, IrExpr *value); /* var name = value */
 void low_emit_set(Simple *s, IrVar *var, IrExpr *value);
 void low_load_to(Simple *s, IrVar *var, IrAccess a); /* defines var by the element, unchecked */
+void low_number_threads(Simple *s);                  /* defines s->tid here */
 IrExpr *low_is_first(Simple *s);                     /* whether this is thread 0 */
 IrVar *low_emit_load(Simple *s, const char *name, IrAccess a);
 void low_emit_store(Simple *s, IrAccess a, IrExpr *value);
@@ -141,6 +162,7 @@ void low_write_elements(Simple *s, const Write *w);
 /* simple_reduce.c: REDUCE along an axis, SCAN; a whole tile's value is thread 0's (low_broadcast).
  */
 void low_reduce(Simple *s, IrReduce *r);
+IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x); /* in acc's type */
 void low_scan(Simple *s, const IrScan *c);
 IrExpr *low_reduce_scalar(Simple *s, void *reduce);
 

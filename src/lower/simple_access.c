@@ -6,7 +6,7 @@
  * holds: an access outside its tensor is recorded and does not happen; what was to be read is then
  * zero. Tests: tests/unit/check_lower.c.
  */
-#include "simple.h"
+#include "expand.h"
 
 /* ---------------------------------------------------------------- one thread tells the others */
 
@@ -92,9 +92,10 @@ void low_load(Simple *s, IrStmt *st) {
 static void store_checked(Simple *s, const IrStmt *st) {
   IrExpr *bad = low_check_access(s, &st->as.access.at);
   IrAccess at = low_access_at(s, st->as.access.at.buf, st->as.access.at.index);
-  IrBlock *before = s->out;
-  if (bad)
-    low_enter(s, &low_emit_if(s, ir_op1(s->k, OP_NOT, bad))->as.if_.then);
+  IrExpr *ok = bad ? ir_op1(s->k, OP_NOT, bad) : NULL;
+  if (s->point && at.buf->space != IRS_REG) /* one of the threads that hold the same */
+    ok = low_both(s, ok, expand_is_owner(s, s->point->frag));
+  IrBlock *before = low_enter_if(s, ok);
   low_emit_store(s, at, st->as.access.value);
   low_enter(s, before);
 }

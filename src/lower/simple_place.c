@@ -5,7 +5,7 @@
  * has no room. Always holds: a block that declares tiles ends with a low_barrier, so that tiles
  * which share bytes never meet. Tests: tests/unit/check_lower.c.
  */
-#include "simple.h"
+#include "expand.h"
 
 #include <inttypes.h>
 
@@ -48,7 +48,8 @@ typedef struct Live {
 
 /* `local` arrays are each iteration's own and need no place. */
 static bool is_tile_alloc(const IrStmt *st) {
-  return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL;
+  return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL &&
+         st->as.alloc->space != IRS_REG;
 }
 
 /* The number of the last statement of a block that uses each tile, by buffer id, + 1. */
@@ -213,19 +214,38 @@ static void spill_all(Simple *s) {
   s->slot = k->grid_index[0] = ir_var(k, IRV_GRID, "slot", DT_I64);
 }
 
+/* Its registers, and no bytes anywhere. */
+static void to_registers(Simple *s, IrBuffer *b) {
+  Place *p = low_place_of(s, b);
+  p->bytes = 0;
+  b->space = IRS_REG;
+  b->layout = NULL;
+  b->rank = 1;
+  b->extent[0] = ir_int(s->k, frag_registers(p->frag));
+}
+
 /* Moves the largest tile to scratch until the rest fits. */
 bool low_place_tiles(Simple *s) {
   int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
+  if (s->registers)
+    expand_infer(s);
+  for (size_t i = 0; i < s->place.n; i++)
+    if (s->place.v[i].frag)
+      to_registers(s, s->k->buffers.v[i]);
   while ((s->peak = plan(s)) > limit) {
     Place *p = largest(s);
+    if (s->registers) {
+      lower_note(s->request, "shared memory of %s has no room for its tiles", s->target->name);
+      return false;
+    }
     if (!p)
       return no_room(s, "nothing is left to move to scratch");
     p->spilled = spilled = true;
   }
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].tile)
+    if (s->place.v[i].tile && !s->place.v[i].frag)
       s->k->buffers.v[i]->space = IRS_SHARED;
   if (spilled)
     spill_all(s);
@@ -250,9 +270,21 @@ void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
   s->now.v[b->id] |= (uint8_t)how;
 }
 
+/* Of the threads of a role. */
+static void emit_role_barrier(Simple *s) {
+  IrStmt *st = low_emit(s, IRK_OP);
+  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 2);
+  o[0] = (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(s->k, DT_I32, s->barrier)};
+  o[1] = (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(s->k, DT_I32, s->threads)};
+  st->as.op = (IrOp){OP_BAR_SYNC, o, 2};
+}
+
 /* Behind it nothing is held. */
 void low_barrier(Simple *s) {
-  low_emit_op(s, OP_SYNCTHREADS);
+  if (s->barrier)
+    emit_role_barrier(s);
+  else
+    low_emit_op(s, OP_SYNCTHREADS);
   for (size_t i = 0; i < s->held.n; i++)
     s->held.v[i] = 0;
 }
@@ -309,6 +341,12 @@ static int rank_of(Simple *s, const IrBuffer *b) {
 IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   const Place *p = low_place_of(s, b);
   IrAccess a = {.buf = b};
+  if (p->frag) {
+    for (int i = 0; i < p->rank; i++)
+      a.index[i] = index[i];
+    a.index[0] = expand_element(s, &a);
+    return a;
+  }
   if (!p->spilled) {
     for (int i = 0; i < b->rank; i++)
       a.index[i] = index[i];

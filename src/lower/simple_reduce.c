@@ -14,7 +14,7 @@ static bool is_arg(OpCode op) {
 }
 
 /* acc (op) x in the reduction's type. */
-static IrExpr *combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x) {
+IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x) {
   IrKernel *k = s->k;
   x = ir_cast(k, x, acc->type);
   switch (op) {
@@ -76,7 +76,7 @@ static IrExpr *fold_line(Simple *s, OpCode op, const Line *l) {
   IrVar *acc = low_emit_var(s, op_info(op)->name, start);
   IrExpr *r = low_open_serial(s, "r", 0, line_count(l), &before);
   IrExpr *x = ir_ref(s->k, load_line(s, l, r));
-  low_emit_set(s, acc, combine(s, op, ir_ref(s->k, acc), x));
+  low_emit_set(s, acc, low_combine(s, op, ir_ref(s->k, acc), x));
   low_enter(s, before);
   return ir_ref(s->k, acc);
 }
@@ -144,7 +144,7 @@ static void scan_line(Simple *s, const IrScan *c, const Line *l, IrBuffer *hold,
   IrExpr *i = c->reverse ? ir_op2(k, OP_SUB, low_i64(s, n - 1), r) : r;
   IrExpr *x = ir_ref(k, load_line(s, l, i)), *run = ir_ref(k, acc);
   IrVar *out = c->exclusive ? low_emit_let(s, "out", run) : NULL;
-  low_emit_set(s, acc, combine(s, c->op, run, x));
+  low_emit_set(s, acc, low_combine(s, c->op, run, x));
   IrExpr *value = out ? ir_ref(k, out) : run;
   for (int d = 0, j = 0; d < l->shape.rank; d++)
     index[d] = d == c->axis ? i : l->index[j++];
@@ -179,7 +179,7 @@ static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) 
   IrBlock *before;
   IrExpr *e = low_open_elements(s, low_count_of(&others), &before);
   low_split(s, e, &others, index);
-  IrExpr *place = ir_cast(s->k, low_quotient(s, e, s->k->threads), DT_I64);
+  IrExpr *place = ir_cast(s->k, low_quotient(s, e, s->threads), DT_I64);
   if (compute)
     scan_line(s, c, &l, hold, place);
   else
@@ -190,7 +190,7 @@ static void scan_loop(Simple *s, const IrScan *c, IrBuffer *hold, bool compute) 
 /* In place needs holding: a line's neighbours may still be read by other threads. */
 void low_scan(Simple *s, const IrScan *c) {
   Shape x = low_shape_of(s, &c->src, NULL);
-  int64_t n = low_count_of(&x), threads = s->k->threads;
+  int64_t n = low_count_of(&x), threads = s->threads;
   if (n == 0)
     return;
   if (c->dst.buf != c->src.buf) {

@@ -78,7 +78,7 @@ void low_split(Simple *s, IrExpr *e, const Shape *x, IrExpr **index) {
 IrExpr *low_open_elements(Simple *s, int64_t n, IrBlock **before) {
   IrStmt *loop;
   IrVar *e =
-      low_emit_for(s, "e", ir_ref(s->k, s->tid), low_i32(s, n), low_i32(s, s->k->threads), &loop);
+      low_emit_for(s, "e", ir_ref(s->k, s->tid), low_i32(s, n), low_i32(s, s->threads), &loop);
   *before = low_enter(s, &loop->as.loop.body);
   return ir_ref(s->k, e);
 }
@@ -182,7 +182,7 @@ IrBuffer *low_hold(Simple *s, DType t, int64_t n) {
 
 /* The element's place in this thread's `hold`. */
 static IrAccess hold_at(Simple *s, IrBuffer *hold, IrExpr *e) {
-  IrExpr *at = low_quotient(s, e, s->k->threads);
+  IrExpr *at = low_quotient(s, e, s->threads);
   return low_access_at(s, hold, &at);
 }
 
@@ -217,7 +217,7 @@ void low_between_phases(Simple *s, const IrBuffer *dst) {
 
 /* An empty result runs nothing. */
 void low_write_elements(Simple *s, const Write *w) {
-  int64_t n = low_count_of(&w->shape), threads = s->k->threads;
+  int64_t n = low_count_of(&w->shape), threads = s->threads;
   if (n == 0)
     return;
   if (!w->hold) {

@@ -157,7 +157,7 @@ void low_map(Simple *s, IrStmt *st) {
   ir_walk(&st->as.map.body, note_stmt, s);
   low_fence(s);
   IrExpr *n = count_points(s, m, extent), *first = ir_cast(s->k, ir_ref(s->k, s->tid), n->type);
-  IrVar *e = low_emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->k->threads), &loop);
+  IrVar *e = low_emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->threads), &loop);
   IrBlock *before = low_enter(s, &loop->as.loop.body);
   define_point(s, m, ir_ref(s->k, e), extent);
   s->in_map = true;

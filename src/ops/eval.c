@@ -114,27 +114,6 @@ typedef union Cell { /* one value in compute form */
   uint64_t u64;
 } Cell;
 
-/* Scalars hold floats as doubles; compute form holds narrow ones as floats. */
-static Cell cell_of(Scalar x) {
-  Cell c = {.u64 = 0};
-  if (dtype_compute(x.type) == DT_F32)
-    c.f32 = (float)x.as.f;
-  else
-    scalar_store(x, &c);
-  return c;
-}
-
-/* The way back: a float on its grid is exact as a double. */
-static Scalar scalar_of(DType t, const void *cell) {
-  Scalar x = {.type = t};
-  float f;
-  if (dtype_compute(t) != DT_F32)
-    return scalar_load(t, cell);
-  memcpy(&f, cell, sizeof f);
-  x.as.f = (double)f;
-  return x;
-}
-
 /* Folding goes through the strips too, one lane wide: there is no second arithmetic to drift
  * from. */
 bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result) {
@@ -148,13 +127,14 @@ bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result)
   Cell in[4], out = {.u64 = 0};
   const void *src[4];
   for (int i = 0; i < nargs; i++) {
-    in[i] = cell_of(args[i]);
+    in[i].u64 = 0;
+    scalar_store_compute(args[i], &in[i]);
     src[i] = &in[i];
   }
   if (strip(1, &out, src) != 1)
     return false;
   bool decided = info->rule == RULE_CAST || info->rule == RULE_BITCAST;
-  *result = scalar_of(decided ? to : op_result(op, t), &out);
+  *result = scalar_load_compute(decided ? to : op_result(op, t), &out);
   return true;
 }
 
@@ -207,7 +187,7 @@ static bool better_float(bool greater, double x, double best) {
 
 /* x and best are in compute form, as the tile holds them. */
 bool op_better(OpCode op, DType t, const void *x, const void *best) {
-  Scalar a = scalar_of(t, x), b = scalar_of(t, best);
+  Scalar a = scalar_load_compute(t, x), b = scalar_load_compute(t, best);
   bool greater = op == OP_ARGMAX;
   if (dtype_is_float(t))
     return better_float(greater, a.as.f, b.as.f);

@@ -177,28 +177,6 @@ typedef struct Job {
   atomic_bool fault;
 } Job;
 
-/* One case an element size: a memcpy of constant size is a plain load and store. */
-static void gather(char *to, const char *from, ptrdiff_t step, size_t n, size_t size) {
-  switch (size) {
-  case 1:
-    for (size_t i = 0; i < n; i++, from += step)
-      to[i] = *from;
-    break;
-  case 2:
-    for (size_t i = 0; i < n; i++, from += step)
-      memcpy(to + 2 * i, from, 2);
-    break;
-  case 4:
-    for (size_t i = 0; i < n; i++, from += step)
-      memcpy(to + 4 * i, from, 4);
-    break;
-  default:
-    for (size_t i = 0; i < n; i++, from += step)
-      memcpy(to + 8 * i, from, 8);
-    break;
-  }
-}
-
 /* n elements in compute form: where they lie already so, in place; else in buf. */
 static const void *load(const Source *src, const char *p, ptrdiff_t step, size_t n, char *buf) {
   _Alignas(64) char stored[PIECE * 8], converted[PIECE * 8];
@@ -206,7 +184,7 @@ static const void *load(const Source *src, const char *p, ptrdiff_t step, size_t
   if (src->scalar)
     return src->constant;
   if (step != (ptrdiff_t)size) {
-    gather(stored, p, step, n, size);
+    dtype_gather(size, p, step, stored, n);
     p = stored;
   }
   if (src->from != src->to) {
@@ -280,12 +258,11 @@ void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, si
  * call is cheap. */
 static void fill_constant(Source *src, Value v) {
   Scalar x = scalar_convert(val_to_scalar(v), src->to);
-  char stored[8], compute[8];
-  scalar_store(x, stored);
+  char cell[8];
   size_t size = dtype_compute_size(src->to);
-  dtype_unpack(src->to, stored, compute, 1);
+  scalar_store_compute(x, cell);
   for (size_t i = 0; i < PIECE; i++)
-    memcpy(src->constant + i * size, compute, size);
+    memcpy(src->constant + i * size, cell, size);
 }
 
 /* The common shape of the tensors among the operands; fails where there is none. */

@@ -20,6 +20,8 @@ typedef struct Figures {
   double flops, bytes;
   double roofline; /* share, or 0 where unknown */
   int bursts;
+  double peer_ms;       /* of cuBLASLt's product; 0: not measured */
+  const char *peer_why; /* NULL, or why not although it was asked for */
   const char *device;
 } Figures;
 
@@ -36,12 +38,17 @@ static int ascending(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
+/* The call's own wish before the command line's; 0: as usual. */
+static int bursts_wanted(const Launch *l) {
+  return l->bursts ? l->bursts : l->s->options.bench_bursts;
+}
+
 /* At least five runs and a fifth of a second, so that the median of a short kernel means
  * something; one run more before, so that pages and caches are there. */
 static void time_evaluator(Launch *l, Figures *f) {
   double *ms = ARENA_ARRAY(session_scratch(l->s), double, MAX_RUNS);
   EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
-  int most = l->s->options.bench_bursts ? l->s->options.bench_bursts : MAX_RUNS, n = 0;
+  int most = bursts_wanted(l) ? bursts_wanted(l) : MAX_RUNS, n = 0;
   int least = most < MIN_RUNS ? most : MIN_RUNS;
   launch_evaluate(l, l->ir->level, checks); /* warms the caches */
   launch_forget(l);
@@ -64,13 +71,20 @@ static void time_evaluator(Launch *l, Figures *f) {
 /* gpu_time queues its launches between two events: host time does not count. */
 static void time_device(Launch *l, Figures *f) {
   GpuTiming t;
-  GpuTimeOptions o = {.bursts = l->s->options.bench_bursts ? l->s->options.bench_bursts : 7};
+  GpuTimeOptions o = {.bursts = bursts_wanted(l) ? bursts_wanted(l) : 7};
   device_time(l, &o, &t);
   f->ms = t.median_ms;
   f->min_ms = t.min_ms;
   f->max_ms = t.max_ms;
   f->spread = t.spread;
   f->bursts = t.bursts;
+  Str why = str_new(l->s->line);
+  if (!l->s->options.vs_cublas)
+    return;
+  if (device_peer(l, &o, &t, &why))
+    f->peer_ms = t.median_ms;
+  else
+    f->peer_why = str_text(&why);
 }
 
 /* Dense tensor-core operations a clock and multiprocessor, for 16-bit floats. */
@@ -109,6 +123,8 @@ static Figures measure(Launch *l) {
     time_device(l, &f);
   else
     time_evaluator(l, &f);
+  if (l->s->options.vs_cublas && !device_is_gpu(l->s))
+    f.peer_why = "this is the evaluator";
   f.device = session_device(l->s);
   f.flops = launch_flops(l);
   f.bytes = launch_bytes(l);
@@ -146,6 +162,13 @@ static void print_text(const Launch *l, const Figures *f, Str *out) {
     add_fixed(out, 100 * f->roofline, 1);
     str_add(out, " % of the roofline");
   }
+  if (f->peer_ms > 0) {
+    str_add(out, ", ");
+    add_fixed(out, f->peer_ms / f->ms, 3);
+    str_add(out, " of cuBLAS");
+  } else if (f->peer_why) {
+    str_addf(out, " (no cuBLAS: %s)", f->peer_why);
+  }
   str_addc(out, '\n');
 }
 
@@ -168,6 +191,10 @@ static void print_json(const Launch *l, const Figures *f, Str *out) {
     str_add(out, ", \"roofline\": ");
     str_add_f64(out, f->roofline);
   }
+  if (f->peer_ms > 0) {
+    str_add(out, ", \"cublas_ms\": ");
+    str_add_f64(out, f->peer_ms);
+  }
   str_add(out, "}\n");
 }
 
@@ -183,6 +210,15 @@ static Value record(Session *s, const Figures *f) {
       {names_get(s->names, "roofline", 8), val_float(f->roofline)},
   };
   return val_record(s, fields, sizeof fields / sizeof *fields);
+}
+
+/* For another language: always runs, as where the program uses the value. */
+Value kernel_bench_call(Session *s, Value kernel, Args *a, int bursts) {
+  Launch l;
+  launch_prepare(s, kernel, a, &l);
+  l.bursts = bursts;
+  Figures f = measure(&l);
+  return record(s, &f);
 }
 
 /* As a statement it is skipped where the mode says so; as a value it always runs, since the

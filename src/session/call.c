@@ -359,9 +359,9 @@ static uint8_t *unwritten(Launch *l, size_t i) {
   return session_alloc(l->s, (size_t)tensor_count(l->tensor[i]));
 }
 
-/* Compiled once a level and specialisation; the bytecode lives as long as that. */
-static EvalProgram *program(Launch *l, IrLevel level, const IrKernel *k) {
-  EvalProgram **slot = &l->spec->program[level];
+/* Compiled once; the bytecode lives as long as the specialisation. */
+static EvalProgram *program(Launch *l, const IrKernel *k) {
+  EvalProgram **slot = k == l->ir ? &l->spec->program : &launch_variant(l)->program;
   if (!*slot)
     *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
   if (!*slot)
@@ -445,7 +445,7 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l, &l->s->diags);
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
-  EvalProgram *p = program(l, level, k);
+  EvalProgram *p = program(l, k);
   launch_forget(l);
   host_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
@@ -457,30 +457,6 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
     return;
   launch_forget(l);
   session_fail_call(l->s, status, l->span, l->name);
-}
-
-/* What was lowered for another target (use_device after work on the CPU) is of no use. */
-static void keep_target(Spec *spec, const Target *target) {
-  if (spec->target == target)
-    return;
-  if (spec->gpu)
-    gpu_program_free(spec->gpu);
-  spec->gpu = NULL;
-  spec->thread = NULL;
-  spec->program[IR_THREAD] = NULL;
-  spec->target = target;
-}
-
-/* Lowering may fail where a construct is not there yet: the caller's sink says why. */
-const IrKernel *launch_thread(Launch *l, DiagSink *sink) {
-  const Target *target = session_target(l->s);
-  keep_target(l->spec, target);
-  if (l->ir->level == IR_THREAD)
-    return l->ir;
-  if (!l->spec->thread)
-    l->spec->thread =
-        lower_to(l->spec->arena, l->ir, IR_THREAD, &(LowerRequest){.target = target}, sink);
-  return l->spec->thread;
 }
 
 /* A call of the program: whichever device is chosen. */

@@ -45,10 +45,11 @@ struct GpuProgram {
 SessionGpu *device_state(Session *s);
 /* Fails at the place with what src/gpu said last; the exit status is 4. */
 _Noreturn void device_failed(Session *s, Span span);
-/* CUDA text of the launch's kernel for the session's target, and the IR it was printed from; needs
- * no device. Lives as long as the specialisation. Fails with diagnostics. */
-CudaText *device_text(Launch *l, const IrKernel **thread);
-/* The specialisation's program, loaded on the device; compiled where it is not there yet. */
+/* The device copy of a storage, made where there is none; not filled. `name` is said when memory is
+ * short, at `where`. */
+Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where);
+/* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
+ * diagnostics. */
 GpuProgram *device_program(Launch *l);
 
 #endif

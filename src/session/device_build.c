@@ -5,6 +5,7 @@
  * open device. Tests: tests/gpu, tests/lower.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "device.h"
 
@@ -32,11 +33,10 @@ void gpu_program_free(GpuProgram *p) {
 }
 
 /* Needs no device. */
-CudaText *device_text(Launch *l, const IrKernel **thread) {
+static CudaText *text_of(Launch *l, Variant *v, const IrKernel **thread) {
   Session *s = l->s;
-  *thread = launch_thread(l, &l->s->diags);
-  CudaText *text =
-      *thread ? cuda_print(l->spec->arena, *thread, session_target(s), &s->diags) : NULL;
+  *thread = variant_thread(l, v, &s->diags);
+  CudaText *text = *thread ? cuda_print(l->spec->arena, *thread, v->target, &s->diags) : NULL;
   if (!text)
     session_fail_call(s, ST_COMPILE, l->span, l->name);
   return text;
@@ -59,37 +59,63 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   host_fail_with(s, status);
 }
 
-/* Once a specialisation; the module stays loaded as long as the session. */
+typedef struct Built { /* what a variant came to */
+  const IrKernel *thread;
+  CudaText *text;
+  GpuImage *image;
+} Built;
+
+/* A cubin that the gate refuses is the schedule's fault: the next one is tried, and the last one,
+ * plain code, runs whatever the gate says. */
+static Built build(Launch *l, Variant *v, bool ptx) {
+  Built b = {0};
+  const char *before = NULL;
+  for (;;) {
+    b.text = text_of(l, v, &b.thread);
+    if (before && strcmp(before, b.text->text) == 0)
+      return b; /* there was no other */
+    b.image = compile(l, b.text, ptx);
+    if (b.image->gate || l->ir->level != IR_TILE)
+      return b;
+    LowerRequest r = variant_request(v);
+    lower_note(&r, "refused: %s", b.image->gate_why);
+    before = b.text->text;
+    variant_next(v);
+  }
+}
+
+/* Once a variant; the module stays loaded as long as the session. */
 GpuProgram *device_program(Launch *l) {
-  if (l->spec->gpu)
-    return l->spec->gpu;
+  Variant *v = launch_variant(l);
+  if (v->gpu)
+    return v->gpu;
   SessionGpu *g = l->s->gpu;
-  const IrKernel *ir;
-  CudaText *text = device_text(l, &ir);
-  GpuImage *image = compile(l, text, false);
+  Built b = build(l, v, false);
   GpuProgram *p = session_alloc(l->s, sizeof *p);
-  *p = (GpuProgram){.g = g, .ir = ir, .text = text};
-  l->spec->gpu = p;
-  if (gpu_module_load(g->gpu, image, &p->module) != ST_OK ||
-      gpu_module_kernel(g->gpu, p->module, text->entry, &p->kernel) != ST_OK) {
-    l->spec->gpu = NULL;
+  *p = (GpuProgram){.g = g, .ir = b.thread, .text = b.text};
+  v->gpu = p;
+  if (gpu_module_load(g->gpu, b.image, &p->module) != ST_OK ||
+      gpu_module_kernel(g->gpu, p->module, b.text->entry, &p->kernel) != ST_OK) {
+    v->gpu = NULL;
     gpu_program_free(p);
     device_failed(l->s, l->span);
   }
   return p;
 }
 
-/* Needs no GPU: CUDA text is printed and compiled for the target alone. */
+/* Needs no GPU. CUDA text alone needs no compiler either: without one the gate is not asked. */
 void device_emit(Launch *l, SessionEmit stage, Str *out) {
-  const IrKernel *ir;
-  CudaText *text = device_text(l, &ir);
-  if (stage == EMIT_CUDA) {
-    str_add(out, text->text);
+  Variant *v = launch_variant(l);
+  if (stage == EMIT_CUDA && !gpu_nvrtc_version(device_state(l->s)->rt, NULL)) {
+    const IrKernel *thread;
+    str_add(out, text_of(l, v, &thread)->text);
     return;
   }
-  GpuImage *image = compile(l, text, stage == EMIT_PTX);
-  if (stage == EMIT_PTX)
-    str_add(out, image->ptx ? image->ptx : "");
+  Built b = build(l, v, stage == EMIT_PTX);
+  if (stage == EMIT_CUDA)
+    str_add(out, b.text->text);
+  else if (stage == EMIT_PTX)
+    str_add(out, b.image->ptx ? b.image->ptx : "");
   else
-    str_addn(out, image->cubin, image->cubin_n);
+    str_addn(out, b.image->cubin, b.image->cubin_n);
 }

@@ -47,7 +47,35 @@ static void report_fault(Session *s, const GpuFault *f) {
   session_fail_call(s, ST_FAIL, call, name);
 }
 
-/* What the evaluator would print: texts and values, blanks between. */
+/* A value as it came through the ring, in its own type. */
+static Scalar line_value(DType t, uint64_t bits) {
+  Scalar x = {.type = dtype_is_float(t) ? DT_F64 : DT_I64, .as.u = bits};
+  return scalar_convert(x, t);
+}
+
+/* A tile prints as the tensor that it holds; returns how many values it took. */
+static size_t add_tile(const IrRegion *r, const uint64_t *value, size_t n, Str *out) {
+  int64_t extent[IR_MAX_RANK], i[IR_MAX_RANK] = {0};
+  int rank = ir_region_rank(r);
+  for (int d = 0; d < rank; d++)
+    extent[d] = ir_region_extent(r, d);
+  Tensor *t = tensor_new(r->buf->dtype, rank, extent, TENSOR_ZERO, out);
+  if (!t)
+    return n;
+  size_t count = (size_t)tensor_count(t) < n ? (size_t)tensor_count(t) : n;
+  for (size_t k = 0; k < count; k++) {
+    tensor_set(t, i, line_value(t->dtype, value[k]));
+    for (int d = rank - 1; d >= 0 && ++i[d] == extent[d]; d--)
+      i[d] = 0;
+  }
+  tensor_print(t, &(TensorPrint){0}, out);
+  tensor_release(t);
+  if (out->n > 0 && out->s[out->n - 1] == '\n') /* the report ends its own line */
+    out->s[--out->n] = '\0';
+  return count;
+}
+
+/* What the evaluator would print: texts, values and tiles, blanks between. */
 static void add_line(const CudaPrint *print, const GpuPrintLine *line, Str *out) {
   const IrReport *r = print->report;
   size_t k = 0;
@@ -57,11 +85,10 @@ static void add_line(const CudaPrint *print, const GpuPrintLine *line, Str *out)
       str_addc(out, ' ');
     if (part->text)
       str_add(out, part->text);
-    else if (part->value && k < line->nvalues) {
-      Scalar x = {.type = dtype_is_float(part->value->type) ? DT_F64 : DT_I64,
-                  .as.u = line->value[k++]};
-      scalar_print(scalar_convert(x, part->value->type), out);
-    }
+    else if (part->value && k < line->nvalues)
+      scalar_print(line_value(part->value->type, line->value[k++]), out);
+    else if (part->region)
+      k += add_tile(part->region, line->value + k, line->nvalues - k, out);
   }
   str_addc(out, '\n');
 }

@@ -19,7 +19,7 @@ static GpuPtr address(const Tensor *t) {
 }
 
 /* Room on the device for a whole storage, not filled. */
-static Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
+Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
   Session *s = l->s;
   SessionGpu *g = s->gpu;
   Buffer *b = storage_device_handle(storage);
@@ -56,6 +56,7 @@ static void to_device(Launch *l, size_t i) {
 
 typedef struct Prepared { /* a launch whose arguments lie ready */
   Launch *l;
+  const CudaText *text;
   GpuLaunch launch;
   bool empty; /* a grid without blocks: nothing runs */
 } Prepared;
@@ -142,7 +143,7 @@ static void prepare(Launch *l, Prepared *out) {
   IrBinding *b = launch_rebind(l, p->ir);
   for (size_t i = 0; i < l->nscratch; i++)
     device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
-  *out = (Prepared){.l = l};
+  *out = (Prepared){.l = l, .text = p->text};
   out->launch.kernel = p->kernel;
   for (int i = 0; i < 3; i++) {
     int64_t blocks = i < p->ir->grid_rank ? b->grid[i] : 1;
@@ -188,9 +189,9 @@ void device_launch(Launch *l) {
   if (!p.empty && gpu_launch(l->s->gpu->gpu, &p.launch) != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);
-  remember(l, l->spec->gpu->text);
+  remember(l, p.text);
   /* what a kernel prints stands before what the host prints next */
-  if (l->spec->gpu->text->nprints > 0 || l->s->gpu->nqueued >= MAX_QUEUED)
+  if (p.text->nprints > 0 || l->s->gpu->nqueued >= MAX_QUEUED)
     device_finish(l->s);
 }
 
@@ -210,6 +211,6 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);
-  remember(l, l->spec->gpu->text);
+  remember(l, p.text);
   device_finish(l->s);
 }

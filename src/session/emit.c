@@ -6,14 +6,15 @@
  */
 #include "kernel.h"
 
-/* The thread level is the one that runs, for the same target as the CUDA text made from it. */
+/* The levels of the variant that runs, as far as its kernel is not given at that level. */
 static void emit_level(Launch *l, IrLevel level, Str *out) {
   const IrKernel *k = l->ir;
-  if (k->level != level && level != IR_TILE) {
-    k = level == IR_THREAD
-            ? launch_thread(l, &l->s->diags)
-            : lower_to(l->spec->arena, l->ir, level,
-                       &(LowerRequest){.target = session_target(l->s)}, &l->s->diags);
+  if (k->level < level) {
+    Variant *v = launch_variant(l);
+    LowerRequest r = variant_request(v);
+    r.notes = NULL; /* they are in the variant's already, or come when it is lowered to run */
+    k = level == IR_THREAD ? variant_thread(l, v, &l->s->diags)
+                           : lower_to(l->spec->arena, k, level, &r, &l->s->diags);
     if (!k)
       session_fail_call(l->s, ST_COMPILE, l->span, l->name);
   }
@@ -40,6 +41,13 @@ void launch_emit(Launch *l, SessionEmit stage, Str *out) {
   default:
     break;
   }
+}
+
+/* For another language: k:source("ir", a, b). */
+void kernel_emit_call(Session *s, Value kernel, Args *a, SessionEmit stage, Str *out) {
+  Launch l;
+  launch_prepare(s, kernel, a, &l);
+  launch_emit(&l, stage, out);
 }
 
 typedef struct Job {

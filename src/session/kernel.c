@@ -24,7 +24,8 @@ KernelCache *kernel_cache(Session *s) {
 void kernels_free(Session *s) {
   for (Spec *p = s->kernels ? s->kernels->all : NULL, *next; p; p = next) {
     next = p->next;
-    gpu_program_free(p->gpu);
+    for (Variant *v = p->variants; v; v = v->next)
+      gpu_program_free(v->gpu);
     arena_free(p->arena);
   }
   device_free(s);
@@ -149,35 +150,52 @@ static void apply_settings(Session *s, const KernelInfo *info, const Object *ker
   }
 }
 
-/* k[BM = 64] is a new kernel value; the old one keeps its settings. Wrong names fail here. */
-Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
-  if (kernel.kind != VAL_KERNEL)
-    host_fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
-              val_describe(s, kernel));
+/* A new kernel value; the old one keeps its settings. Wrong names fail here. */
+Value kernel_with(Session *s, Value kernel, const Field *settings, size_t count, Span span) {
   const Object *old = kernel.as.obj;
   if (!old->as.kernel.ast)
-    host_fail(s, E0820, e->span, "a kernel read from IR text has no compile-time parameters");
-  const AstArgs *args = &e->as.call.args;
+    host_fail(s, E0820, span, "a kernel read from IR text has no compile-time parameters");
   size_t n = old->as.kernel.nsettings;
   Value out = val_object(s, VAL_KERNEL);
   Object *o = out.as.obj;
   o->as.kernel = old->as.kernel;
   o->as.kernel.settings = NULL;
   o->as.kernel.nsettings = 0;
-  o->as.kernel.settings = session_alloc(s, (n + args->n) * sizeof(Field));
+  o->as.kernel.settings = session_alloc(s, (n + count) * sizeof(Field));
   for (size_t i = 0; i < n; i++) {
     o->as.kernel.settings[o->as.kernel.nsettings++] = old->as.kernel.settings[i];
     val_retain(old->as.kernel.settings[i].value);
   }
-  for (size_t i = 0; i < args->n; i++) {
-    Field f = {args->v[i].name, host_eval(s, args->v[i].value)};
+  for (size_t i = 0; i < count; i++) {
+    Field f = settings[i];
     f.value.literal = false;
     val_retain(f.value);
     o->as.kernel.settings[o->as.kernel.nsettings++] = f;
   }
   KernelInfo *info = info_of(s, out); /* wrong names are reported here, not at the call */
-  apply_settings(s, info, o, sema_spec_new(session_scratch(s), info->sema), e->span);
+  apply_settings(s, info, o, sema_spec_new(session_scratch(s), info->sema), span);
   return out;
+}
+
+/* k[BM = 64]. */
+Value kernel_specialize(Session *s, Value kernel, const AstExpr *e) {
+  if (kernel.kind != VAL_KERNEL)
+    host_fail(s, E0805, e->as.call.fn->span, "%s has no compile-time parameters",
+              val_describe(s, kernel));
+  const AstArgs *args = &e->as.call.args;
+  Field *settings = ARENA_ARRAY(session_scratch(s), Field, args->n);
+  for (size_t i = 0; i < args->n; i++)
+    settings[i] = (Field){args->v[i].name, host_eval(s, args->v[i].value)};
+  return kernel_with(s, kernel, settings, args->n, e->span);
+}
+
+/* So that "f16" from another language is the dtype where one is meant. */
+bool kernel_takes_dtype(Session *s, Value kernel, const char *name) {
+  const SemaKernel *k = kernel_sema(s, kernel);
+  for (size_t i = 0; k && i < k->nstatics; i++)
+    if (strcmp(k->statics[i].name.text, name) == 0)
+      return k->statics[i].kind == SV_DTYPE;
+  return false;
 }
 
 /* Specialisations -------------------------------------------------------------------------- */

@@ -14,15 +14,25 @@
 
 typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for the device */
 
+/* A specialisation lowered for a target and for what is known of a call's tensors (variant.c). */
+typedef struct Variant {
+  const Target *target;
+  LowerFact *fact;      /* by id of the buffers of the specialisation's IR */
+  int candidate;        /* how many schedules the gate has refused */
+  IrKernel *thread;     /* NULL until asked for */
+  LowerNotes notes;     /* what was chosen and why, for :explain */
+  EvalProgram *program; /* of thread; NULL until run */
+  GpuProgram *gpu;      /* NULL until launched on the device */
+  struct Variant *next;
+} Variant;
+
 typedef struct Spec {
-  Arena *arena;            /* of everything here */
-  IrKernel *ir;            /* as written: tile level, or the level of the IR text */
-  IrKernel *thread;        /* lowered for the evaluator; NULL until asked for */
-  EvalProgram *program[3]; /* by level, NULL until run */
-  GpuProgram *gpu;         /* NULL until launched on the device */
-  const Target *target;    /* what thread, its program and gpu were made for; see launch_thread */
-  uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;   /* of all specialisations of the session */
+  Arena *arena;         /* of everything here */
+  IrKernel *ir;         /* as written: tile level, or the level of the IR text */
+  EvalProgram *program; /* of ir; NULL until run */
+  Variant *variants;    /* lowered from it */
+  uint64_t generation;  /* of the session's functions when it was made: inlined ones may change */
+  struct Spec *next;    /* of all specialisations of the session */
 } Spec;
 
 typedef struct KernelInfo {
@@ -43,6 +53,7 @@ typedef struct Launch {
   const char *name; /* the kernel's, for messages */
   Spec *spec;
   const IrKernel *ir; /* spec->ir */
+  int bursts;         /* that `bench` times; 0: as many as usual */
   IrBinding *b;       /* extents, strides, scalars, grid */
   size_t n;           /* parameters of ir */
   Tensor **tensor;    /* by parameter: what the kernel works on; NULL for scalars */
@@ -70,8 +81,16 @@ void launch_forget(Launch *l);
 void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */
 Value launch_result(Launch *l);
-/* Lowered for the session's target; NULL where it cannot be, with the reason in `sink`. */
-const IrKernel *launch_thread(Launch *l, DiagSink *sink);
+/* The variant for the session's target and the launch's tensors. Valid as long as the
+ * specialisation. */
+Variant *launch_variant(Launch *l);
+/* What to ask src/lower for. */
+LowerRequest variant_request(Variant *v);
+/* Its thread level; NULL where it cannot be lowered, with the reason in `sink`. */
+const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink);
+const IrKernel *launch_thread(Launch *l, DiagSink *sink); /* of the launch's variant */
+/* Moves on to the next schedule, since the gate refused what the last one made. */
+void variant_next(Variant *v);
 /* The launch's binding for a kernel lowered from its own; makes the scratch tensors that lowering
  * added as parameters. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k);
@@ -81,6 +100,8 @@ Tensor *launch_host_tensor(const Launch *l, size_t i);
 bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 /* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
 void launch_check(Launch *l);
+/* How far an element of a result may be from this one's and still agree with it. */
+double check_bound(const Tensor *reference);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
 /* The options of every run on the evaluator. */
@@ -107,10 +128,16 @@ double launch_bytes(const Launch *l); /* of all tensors, each once */
 void device_launch(Launch *l); /* queues it */
 /* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
+/* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
+ * launch is none, or where the library is not there (peer.c). */
+bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
 /* Gives back what the device holds; after the session's values are gone. */
 void device_free(Session *s);
 void gpu_program_free(GpuProgram *p);
+/* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
+ * bytes of shared memory beside facts->shared_bytes. */
+const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);
 /* CUDA text, PTX or cubin of the launch's kernel. */
 void device_emit(Launch *l, SessionEmit stage, Str *out);
 

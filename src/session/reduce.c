@@ -50,26 +50,9 @@ static Reduction read_args(Args *a) {
 /* Folding -----------------------------------------------------------------------------------------
  */
 
-/* n elements from p, step bytes apart, in compute form of t. */
-static void load(DType t, const char *p, ptrdiff_t step, size_t n, void *out) {
-  _Alignas(64) char stored[GROUP * 8];
-  size_t size = dtype_size(t);
-  if (step != (ptrdiff_t)size) {
-    for (size_t i = 0; i < n; i++)
-      memcpy(stored + i * size, p + (ptrdiff_t)i * step, size);
-    p = stored;
-  }
-  if (dtype_compute(t) == t)
-    memcpy(out, p, n * size);
-  else
-    dtype_unpack(t, p, out, n);
-}
-
 /* The identity, in compute form: what an empty axis gives. */
 static void start(OpCode op, DType t, void *acc) {
-  char stored[8];
-  scalar_store(op_identity(op, t), stored);
-  dtype_unpack(op_reduce_type(op, t), stored, acc, 1);
+  scalar_store_compute(op_identity(op, t), acc);
 }
 
 /* Folds n accumulators of type t into one, in groups of groups. */
@@ -104,7 +87,7 @@ static void fold_row(Session *s, OpCode op, DType t, const char *p, ptrdiff_t st
     size_t m = (size_t)n - g * GROUP < GROUP ? (size_t)n - g * GROUP : GROUP;
     char sum[8];
     start(op, t, sum);
-    load(t, p, step, m, x);
+    dtype_unpack_strided(t, p, step, x, m);
     fold(m, sum, x);
     memcpy(partial + g * size, sum, size);
   }
@@ -269,7 +252,7 @@ static int32_t best_of(OpCode op, DType t, const char *p, ptrdiff_t step, int64_
   int64_t at = 0;
   for (int64_t i = 0; i < n; i += GROUP) {
     size_t m = (size_t)(n - i < GROUP ? n - i : GROUP);
-    load(t, p + i * step, step, m, x);
+    dtype_unpack_strided(t, p + i * step, step, x, m);
     for (size_t k = 0; k < m; k++)
       if ((i == 0 && k == 0) || op_better(op, t, x + k * size, best)) {
         memcpy(best, x + k * size, size);
@@ -322,7 +305,7 @@ static void scan_row(DType t, DType to, const char *p, ptrdiff_t step, char *out
   char acc[8], x[8];
   start(OP_SUM, t, acc);
   for (int64_t i = 0; i < n; i++, p += step, out += to_step) {
-    load(t, p, step, 1, x);
+    dtype_unpack(t, p, x, 1);
     fold(1, acc, x);
     dtype_pack(to, acc, out, 1);
   }
@@ -407,13 +390,11 @@ Value builtin_sort(Args *a) {
     const char *p = row_at(&from, i);
     char *q = base + (row_at(&into, i) - into.base);
     session_poll(a->s);
-    for (size_t k = 0; k < n; k++)
-      memcpy(row + k * size, p + (ptrdiff_t)k * from.step, size);
+    dtype_gather(size, p, from.step, row, n);
     dtype_convert(t->dtype, row, wide, keys, n);
     qsort(keys, n, 8, wide == DT_F64 ? order_f64 : wide == DT_I64 ? order_i64 : order_u64);
     dtype_convert(wide, keys, t->dtype, row, n);
-    for (size_t k = 0; k < n; k++)
-      memcpy(q + (ptrdiff_t)k * into.step, row + k * size, size);
+    dtype_scatter(size, row, q, into.step, n);
   }
   return out;
 }

@@ -36,8 +36,8 @@ typedef enum SessionEmit {
   EMIT_CUBIN
 } SessionEmit;
 
-/* Runs a piece of Lua in place; false after it added diagnostics. */
-typedef bool (*SessionLua)(Session *s, const char *text, size_t n, Span span);
+/* What src/lua offers the session (host.h); the session itself knows no Lua. */
+typedef struct SessionLua SessionLua;
 
 typedef struct SessionOptions { /* all zero: the defaults */
   const char *device;           /* "cpu", "cuda", "cuda:1"; NULL: cuda:0 if there, else cpu */
@@ -53,13 +53,14 @@ typedef struct SessionOptions { /* all zero: the defaults */
       emit;  /* EMIT_IR and later: the first kernel call prints that stage and ends the run */
   bool safe; /* no files but those named */
   int bench_bursts;                       /* of `bench`; 0: until 0.2 s, at least 5 (7 on a GPU) */
+  bool vs_cublas; /* bench also times cuBLASLt where the kernel is a product */
   bool json;                              /* bench statements print one JSON object a line */
   FILE *out;                              /* results; NULL: stdout */
   size_t width;                           /* columns of a printed line; 0: 80 */
   const volatile sig_atomic_t *interrupt; /* polled; not 0 stops what runs */
   const char *const *args;                /* what `args` holds in the program */
   size_t nargs;
-  SessionLua lua; /* NULL: `lua { }` is an error */
+  const SessionLua *lua; /* NULL: `lua { }` is an error */
 } SessionOptions;
 
 /* NULL only when memory is short. options is copied; the strings it names must outlive it. */
@@ -68,7 +69,8 @@ void session_free(Session *s); /* NULL is allowed */
 
 /* Runs statements. name is shown in diagnostics. ST_OK or what session_diags then explains. */
 Status session_run_text(Session *s, const char *name, const char *text, size_t n);
-/* Runs a file in the session's global scope; paths of its imports start at its folder. */
+/* Runs a file in the session's global scope; paths of its imports start at its folder. A name that
+ * ends in .lua is a Lua program. */
 Status session_run_file(Session *s, const char *path);
 
 typedef enum PromptResult { PROMPT_DONE, PROMPT_PENDING } PromptResult;
@@ -77,10 +79,16 @@ typedef enum PromptResult { PROMPT_DONE, PROMPT_PENDING } PromptResult;
 PromptResult session_prompt(Session *s, const char *name, const char *text, size_t n,
                             Status *status);
 
+/* One entry of Lua at the prompt (`:lua 1 + 1`): values of an expression are printed. */
+PromptResult session_prompt_lua(Session *s, const char *name, const char *text, size_t n,
+                                Status *status);
+
 /* Diagnostics of the last run; cleared when the next begins. */
 DiagSink *session_diags(Session *s);
 /* The exit status of the command for a Status (tilesh(1)). */
 int session_exit_status(Status status);
+/* Whether the program asked to leave with an exit status of its own (os.exit in Lua). */
+bool session_exit_wanted(const Session *s, int *status);
 /* Writes the text to the program's output; false where that failed. */
 bool session_write(Session *s, const char *text, size_t n);
 

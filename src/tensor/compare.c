@@ -46,8 +46,7 @@ static void load(DType t, const char *p, ptrdiff_t step, int64_t n, double *out)
     return;
   }
   _Alignas(64) char compact[BLOCK * 8];
-  for (int64_t i = 0; i < n; i++)
-    memcpy(compact + (size_t)i * size, p + i * step, size);
+  dtype_gather(size, p, step, compact, (size_t)n);
   dtype_convert(t, compact, DT_F64, out, (size_t)n);
 }
 

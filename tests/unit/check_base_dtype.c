@@ -436,6 +436,49 @@ START_TEST(arrays_convert_as_scalars_do) {
 }
 END_TEST
 
+/* Every size at steps that are forward, backward and 0, over more than one block; unaligned. */
+START_TEST(strided_elements_gather_and_scatter) {
+  enum { N = 300, STEPS = 4 };
+  static const int steps[STEPS] = {1, 3, -2, 0};
+  static unsigned char memory[N * 8 * 3 * 2 + 1], back[sizeof memory], cells[N * 8];
+  for (int t = 0; t < DT_COUNT; t++)
+    for (int k = 0; k < STEPS; k++) {
+      size_t size = dtype_size((DType)t), count = probe_count((DType)t);
+      ptrdiff_t step = steps[k] * (ptrdiff_t)size;
+      unsigned char *at = memory + 1 + (steps[k] < 0 ? (N - 1) * 2 * size : 0);
+      for (size_t i = 0; i < N; i++)
+        scalar_store(probe((DType)t, i % count), at + (ptrdiff_t)i * step);
+      dtype_unpack_strided((DType)t, at, step, cells, N);
+      memset(back, 0, sizeof back);
+      dtype_pack_strided((DType)t, cells, back + (at - memory), step, N);
+      for (size_t i = 0; i < N; i++) {
+        ptrdiff_t here = (at - memory) + (ptrdiff_t)i * step;
+        Scalar x = scalar_load((DType)t, memory + here);
+        Scalar y = scalar_load_compute((DType)t, cells + i * dtype_compute_size((DType)t));
+        bool equal = dtype_is_float((DType)t) ? same(x.as.f, y.as.f) : x.as.u == y.as.u;
+        EXPECT_MSG(equal && memcmp(memory + here, back + here, size) == 0, "%s, step %d, %zu",
+                   dtype_name((DType)t), steps[k], i);
+      }
+    }
+}
+END_TEST
+
+START_TEST(cells_hold_what_was_stored) {
+  for (int t = 0; t < DT_COUNT; t++)
+    for (size_t i = 0; i < probe_count((DType)t); i++) {
+      unsigned char stored[8], cell[9], unpacked[8];
+      memset(cell, 0xCC, sizeof cell);
+      Scalar x = probe((DType)t, i);
+      scalar_store(x, stored);
+      x = scalar_load((DType)t, stored);
+      scalar_store_compute(x, cell);
+      dtype_unpack((DType)t, stored, unpacked, 1);
+      ck_assert_mem_eq(cell, unpacked, dtype_compute_size((DType)t));
+      ck_assert_uint_eq(cell[dtype_compute_size((DType)t)], 0xCC);
+    }
+}
+END_TEST
+
 START_TEST(names_and_limits) {
   static const char *const names[] = {"bool", "i8",  "i16",  "i32", "i64", "u8",     "u16",   "u32",
                                       "u64",  "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"};
@@ -471,6 +514,8 @@ int main(void) {
                                 every_pair_of_types,
                                 scalars_are_stored_and_loaded,
                                 arrays_convert_as_scalars_do,
+                                strided_elements_gather_and_scatter,
+                                cells_hold_what_was_stored,
                                 names_and_limits,
                                 NULL};
   fill_values();

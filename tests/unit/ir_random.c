@@ -459,6 +459,7 @@ static void schedule(Random *g, IrBlock *b) {
     s = add(g, b, IRK_SYNC);
     s->as.sync.warps = chance(g, 50) ? 4 : 0;
     s->as.sync.first_warp = s->as.sync.warps ? 4 * (int)below(g, 2) : 0;
+    s->as.sync.groups = chance(g, 50);
     s->as.sync.proxy_async = chance(g, 50);
   }
 }

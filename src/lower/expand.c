@@ -1,0 +1,89 @@
+/* expand.c: which statements are expanded, and by whom (see expand.h).
+ *
+ * In: a statement of the scheduled level. Out: thread-level statements where s->out is. Always
+ * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_expand.c.
+ */
+#include "expand.h"
+
+/* Those that come with schedules stand first: a COPY with an engine, a DOT of a warpgroup. */
+static const ExpandHook hooks[] = {
+    {IRK_MAP, expand_map},
+    {IRK_COPY, expand_copy},
+    {IRK_REDUCE, expand_reduce},
+};
+
+bool expand_stmt(Simple *s, IrStmt *st) {
+  if (s->in_map)
+    return false;
+  for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
+    if (hooks[i].kind == st->kind && hooks[i].take(s, st))
+      return true;
+  return false;
+}
+
+ExpandRole expand_enter_role(Simple *s, int first_warp, int warps, int barrier) {
+  ExpandRole before = {s->first_warp, s->threads, s->barrier, s->tid};
+  s->first_warp = first_warp;
+  s->threads = 32 * warps;
+  s->barrier = barrier;
+  low_number_threads(s);
+  return before;
+}
+
+void expand_leave_role(Simple *s, const ExpandRole *before) {
+  s->first_warp = before->first_warp;
+  s->threads = before->threads;
+  s->barrier = before->barrier;
+  s->tid = before->tid;
+}
+
+/* ---------------------------------------------------------------- number of threads */
+
+/* Elements of the largest fragment, and whether rows are reduced. */
+typedef struct Size {
+  int64_t most;
+  size_t element;
+  bool reduces, dots;
+} Size;
+
+static bool measure(IrStmt *st, void *ctx) {
+  Size *z = ctx;
+  z->reduces |= st->kind == IRK_REDUCE;
+  z->dots |= st->kind == IRK_DOT;
+  if (st->kind != IRK_ALLOC || st->as.alloc->space == IRS_LOCAL)
+    return true;
+  int64_t n = 1, c = 1;
+  for (int d = 0; d < st->as.alloc->rank; d++) {
+    ir_is_const(st->as.alloc->extent[d], &c);
+    n *= c;
+  }
+  if (n > z->most)
+    z->most = n;
+  return true;
+}
+
+/* The bytes of a tile's element in memory: the narrowest that a copy moves. */
+static bool measure_copy(IrStmt *st, void *ctx) {
+  Size *z = ctx;
+  if (st->kind != IRK_COPY)
+    return true;
+  size_t a = dtype_size(st->as.copy.dst.buf->dtype), b = dtype_size(st->as.copy.src.buf->dtype);
+  size_t n = a < b ? a : b;
+  z->element = !z->element || n < z->element ? n : z->element;
+  return true;
+}
+
+/* One access of 16 bytes for each thread of an elementwise kernel; several where rows are reduced,
+ * so that a warp or two have a row and a block many loads in flight. */
+int expand_threads(const IrKernel *k) {
+  Size z = {0};
+  IrKernel *body = (IrKernel *)(uintptr_t)k;
+  ir_walk(&body->body, measure, &z);
+  ir_walk(&body->body, measure_copy, &z);
+  int64_t vector = 16 / (int64_t)(z.element ? z.element : 4);
+  int64_t n = z.most / (z.reduces ? 32 : z.dots ? 64 : vector), threads = 32;
+  int64_t limit = z.reduces ? 1024 : 256;
+  while (threads * 2 <= n && threads < limit)
+    threads *= 2;
+  return (int)threads;
+}

@@ -1,0 +1,81 @@
+/* expand.h: what the scheduled level becomes when fragments lie in registers. Private.
+ *
+ * The lowering of simple.h goes over the statements in order; a statement that expand_stmt takes is
+ * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
+ * registers, and how; expand_map.c: iterations over registers; expand_copy.c: vectors between
+ * memory and registers; expand_reduce.c: reductions by registers, lanes and warps.
+ * Barriers and places are those of simple.h, so a tile in shared memory is never wrong, only slow.
+ */
+#ifndef TILESH_LOWER_EXPAND_H
+#define TILESH_LOWER_EXPAND_H
+
+#include "simple.h"
+
+/* Statements that belong to a schedule; the functions are called with everything that s says set
+ * (where statements go, the role's threads). true: taken; false: not (a diagnostic follows where
+ * nobody else takes it). NULL: nobody takes them yet. */
+typedef bool (*ExpandTake)(Simple *s, IrStmt *st);
+typedef struct ExpandHook {
+  IrKind kind;
+  ExpandTake take;
+} ExpandHook;
+
+/* Whether the statement was expanded; else the scalar lowering takes it. */
+bool expand_stmt(Simple *s, IrStmt *st);
+
+/* A role's statements: s->first_warp, threads, tid and the barrier are the role's inside, and
+ * nothing is held at either end. barrier: 1 to 15. */
+typedef struct ExpandRole {
+  int first_warp, threads, barrier;
+  IrVar *tid;
+} ExpandRole;
+ExpandRole expand_enter_role(Simple *s, int first_warp, int warps, int barrier);
+void expand_leave_role(Simple *s, const ExpandRole *before);
+
+/* Threads for a kernel that does not say: a power of two of warps. */
+int expand_threads(const IrKernel *k);
+
+/* infer.c */
+void expand_infer(Simple *s);
+/* Whether each axis of a tile's element is an index of the iteration with the tile's extent, or the
+ * one element there is: from[d] is the index' number, or -1. */
+bool expand_mapping(Simple *s, IrVar *const *var, const int64_t *extent, int naxes,
+                    const IrAccess *a, int *from);
+bool expand_whole(Simple *s, const IrRegion *r); /* the whole tile, as it lies */
+/* The layout over which a MAP iterates; NULL: none, its fragments lie in shared memory. */
+const Frag *expand_map_frag(Simple *s, IrStmt *st);
+
+/* expand_copy.c: elements that one access of a region can move, and along which kept axis. */
+int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis);
+bool expand_copy(Simple *s, IrStmt *st);
+
+int64_t expand_divisor(Simple *s, const IrExpr *e);            /* a power of two that divides it */
+void expand_learn(Simple *s, const IrVar *v, const IrExpr *e); /* the variable is bound to e */
+/* Byte address of an element of a shared tile, of the copy in hand; i32. */
+IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at);
+
+/* expand_map.c */
+bool expand_map(Simple *s, IrStmt *st);
+/* expand_reduce.c */
+bool expand_reduce(Simple *s, IrStmt *st);
+
+/* A point of an iteration over a layout's registers. */
+typedef struct Point {
+  const Frag *frag;
+  IrExpr *digit[FRAG_DIGITS]; /* value of each register digit, i32 */
+  IrExpr *index[IR_MAX_RANK]; /* coordinates, i64 */
+  IrVar *const *var;          /* the MAP's indices that these are; or NULL */
+} Point;
+
+/* Opens loops over the layout's registers, `width` of them a point, and enters the innermost body;
+ * dead elements are left out. The caller enters *before again. */
+void expand_open(Simple *s, const Frag *f, int64_t width, Point *p, IrBlock **before);
+/* The register of a tile with layout frag_project(p->frag, …, from, …), i32. */
+IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from);
+IrExpr *expand_element(Simple *s, const IrAccess *a); /* the same of an access in a MAP's body */
+/* Whether this thread is the first of those that hold the same; NULL: it always is. */
+IrExpr *expand_is_owner(Simple *s, const Frag *f);
+/* The part of the coordinate along an axis that the thread decides, i32. */
+IrExpr *expand_thread_part(Simple *s, const Frag *f, int axis);
+
+#endif

@@ -1,0 +1,177 @@
+/* layout.c: layouts of fragments as digits of thread and register numbers (see layout.h).
+ *
+ * In: extents, vector widths, numbers of warps. Out: Frags. Always holds: the product of the thread
+ * digits is the number of threads asked for; every element of the tile is held by some thread.
+ * Tests: tests/unit/check_layout.c.
+ */
+#include "layout.h"
+
+#include <inttypes.h>
+
+static int64_t product(const FragDigit *d, int n) {
+  int64_t p = 1;
+  for (int i = 0; i < n; i++)
+    p *= d[i].extent;
+  return p;
+}
+
+int64_t frag_registers(const Frag *f) {
+  return product(f->reg, f->nreg);
+}
+int64_t frag_threads(const Frag *f) {
+  return product(f->thread, f->nthread);
+}
+int64_t frag_register_stride(const Frag *f, int i) {
+  return product(f->reg, i);
+}
+int64_t frag_thread_stride(const Frag *f, int i) {
+  return product(f->thread, i);
+}
+
+int64_t frag_reach(const Frag *f, int axis) {
+  int64_t last = 0;
+  for (int i = 0; i < f->nreg; i++)
+    last += f->reg[i].axis == axis ? (f->reg[i].extent - 1) * f->reg[i].step : 0;
+  for (int i = 0; i < f->nthread; i++)
+    last += f->thread[i].axis == axis ? (f->thread[i].extent - 1) * f->thread[i].step : 0;
+  return last + 1;
+}
+
+bool frag_has_dead(const Frag *f) {
+  for (int d = 0; d < f->rank; d++)
+    if (frag_reach(f, d) > f->extent[d])
+      return true;
+  return false;
+}
+
+static bool same_digits(const FragDigit *a, const FragDigit *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i].axis != b[i].axis || a[i].extent != b[i].extent || a[i].step != b[i].step)
+      return false;
+  return true;
+}
+
+bool frag_equal(const Frag *a, const Frag *b) {
+  if (a->rank != b->rank || a->nreg != b->nreg || a->nthread != b->nthread)
+    return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->extent[d] != b->extent[d])
+      return false;
+  return same_digits(a->reg, b->reg, a->nreg) && same_digits(a->thread, b->thread, a->nthread);
+}
+
+/* Digits of one value carry nothing. Neighbours that continue each other are one digit, so that
+ * equal layouts look equal. */
+static void push(FragDigit *v, int *n, FragDigit d) {
+  if (d.extent == 1)
+    return;
+  FragDigit *last = *n ? &v[*n - 1] : NULL;
+  if (last && last->axis == d.axis && (d.axis < 0 || d.step == last->step * last->extent)) {
+    last->extent *= d.extent;
+    return;
+  }
+  v[(*n)++] = d;
+}
+
+Frag frag_project(const Frag *f, int rank, const int *from, const int64_t *extent) {
+  Frag g = {.rank = rank};
+  int to[IR_MAX_RANK];
+  for (int d = 0; d < f->rank; d++)
+    to[d] = -1;
+  for (int d = 0; d < rank; d++) {
+    g.extent[d] = extent[d];
+    if (from[d] >= 0)
+      to[from[d]] = d;
+  }
+  for (int i = 0; i < f->nreg; i++)
+    if (to[f->reg[i].axis] >= 0)
+      push(g.reg, &g.nreg, (FragDigit){to[f->reg[i].axis], f->reg[i].extent, f->reg[i].step});
+  for (int i = 0; i < f->nthread; i++) {
+    FragDigit d = f->thread[i];
+    d.axis = d.axis < 0 ? -1 : to[d.axis];
+    d.step = d.axis < 0 ? 0 : d.step;
+    push(g.thread, &g.nthread, d);
+  }
+  return g;
+}
+
+/* ---------------------------------------------------------------- rows of vectors */
+
+static int64_t power_below(int64_t n) { /* the greatest power of two that is at most n; n >= 1 */
+  int64_t p = 1;
+  while (p * 2 <= n)
+    p *= 2;
+  return p;
+}
+
+static int64_t ceildiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/* Threads along an axis of n elements where at most `most` are there: a power of two that divides n
+ * where that is most of what could be used, else one that reaches beyond. */
+static int64_t share(int64_t n, int64_t most) {
+  int64_t divides = n & -n, fits = n < 1 ? 1 : power_below(n);
+  int64_t up = fits < n ? fits * 2 : fits;
+  divides = divides > most ? most : divides;
+  up = up > most ? most : up;
+  return divides * 4 >= up ? divides : up;
+}
+
+/* Threads along the vectors' axis: a warp's worth, more only where the rows do not use the rest. */
+static int64_t along(int64_t vectors, int64_t rows, int64_t threads) {
+  int64_t spread = rows < 1 ? threads : threads / power_below(rows < threads ? rows : threads);
+  int64_t most = spread > 32 ? spread : 32;
+  return share(vectors, most > threads ? threads : most);
+}
+
+Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int threads) {
+  Frag f = {.rank = rank};
+  int64_t rows = 1, left = threads;
+  for (int d = 0; d < rank; d++) {
+    f.extent[d] = extent[d];
+    rows *= d == axis ? 1 : extent[d];
+  }
+  int64_t vectors = ceildiv(extent[axis], width), lanes = along(vectors, rows, threads);
+  push(f.reg, &f.nreg, (FragDigit){axis, width, 1});
+  push(f.thread, &f.nthread, (FragDigit){axis, lanes, width});
+  push(f.reg, &f.nreg, (FragDigit){axis, ceildiv(vectors, lanes), width * lanes});
+  left /= lanes;
+  for (int d = rank - 1; d >= 0; d--) {
+    if (d == axis)
+      continue;
+    int64_t n = share(extent[d], left);
+    push(f.thread, &f.nthread, (FragDigit){d, n, 1});
+    push(f.reg, &f.nreg, (FragDigit){d, ceildiv(extent[d], n), n});
+    left /= n;
+  }
+  push(f.thread, &f.nthread, (FragDigit){-1, left, 0});
+  return f;
+}
+
+/* ---------------------------------------------------------------- products */
+
+bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps) {
+  if (m % (16 * row_warps) || n % (8 * column_warps))
+    return false;
+  *f = (Frag){.rank = 2, .extent = {m, n}};
+  push(f->reg, &f->nreg, (FragDigit){1, 2, 1});
+  push(f->reg, &f->nreg, (FragDigit){0, 2, 8});
+  push(f->reg, &f->nreg, (FragDigit){1, n / (8 * column_warps), 8});
+  push(f->reg, &f->nreg, (FragDigit){0, m / (16 * row_warps), 16 * row_warps});
+  push(f->thread, &f->nthread, (FragDigit){1, 4, 2});
+  push(f->thread, &f->nthread, (FragDigit){0, 8, 1});
+  push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
+  push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
+  return true;
+}
+
+void frag_print(const Frag *f, Str *out) {
+  str_add(out, "thread");
+  for (int i = 0; i < f->nthread; i++)
+    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->thread[i].extent, f->thread[i].axis,
+             f->thread[i].step);
+  str_add(out, " register");
+  for (int i = 0; i < f->nreg; i++)
+    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->reg[i].extent, f->reg[i].axis, f->reg[i].step);
+}

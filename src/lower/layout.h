@@ -1,0 +1,59 @@
+/* layout.h: which thread and which register hold which element of a tile. Private.
+ *
+ * A fragment's layout counts in digits: the number of a thread, and that of a register, are written
+ * in mixed radix, and each digit adds its multiple of a step to the coordinate along one axis. So
+ * the accumulators of mma and wgmma, operands in registers and rows of vectors are one type.
+ * Coordinates beyond the tile's extent are dead elements: computed by nobody's wish, never stored,
+ * the identity in reductions. A thread digit of no axis means copies: these threads hold the same.
+ * Tests: tests/unit/check_layout.c.
+ */
+#ifndef TILESH_LOWER_LAYOUT_H
+#define TILESH_LOWER_LAYOUT_H
+
+#include "ir/ir.h"
+
+enum { FRAG_DIGITS = 12 };
+
+typedef struct FragDigit {
+  int axis;       /* of the tile; -1: none (copies) */
+  int64_t extent; /* the digit is 0 to extent - 1 */
+  int64_t step;   /* elements along the axis, each */
+} FragDigit;
+
+typedef struct Frag {
+  int rank;
+  int64_t extent[IR_MAX_RANK]; /* of the tile */
+  int nreg, nthread;
+  FragDigit reg[FRAG_DIGITS];    /* lowest digit first */
+  FragDigit thread[FRAG_DIGITS]; /* lowest digit first; their product is the number of threads */
+} Frag;
+
+int64_t frag_registers(const Frag *f); /* of each thread */
+int64_t frag_threads(const Frag *f);
+/* Registers, or threads, from one value of the i-th digit to the next. */
+int64_t frag_register_stride(const Frag *f, int i);
+int64_t frag_thread_stride(const Frag *f, int i);
+/* First coordinate past what the digits reach along an axis: more than the extent where some
+ * elements are dead. */
+int64_t frag_reach(const Frag *f, int axis);
+bool frag_has_dead(const Frag *f);
+bool frag_equal(const Frag *a, const Frag *b);
+
+/* The layout of a tile whose axis d has the coordinates of f's axis from[d] (-1: one element):
+ * digits of other axes go: registers are dropped, threads become copies. */
+Frag frag_project(const Frag *f, int rank, const int *from, const int64_t *extent);
+
+/* Rows of vectors: `width` elements next to each other along `axis` in a thread's registers, then
+ * neighbouring threads, so that a warp's access is contiguous; the other axes over the remaining
+ * threads, the last one fastest. `threads` is a power of two times 32 or less. */
+Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int threads);
+
+/* The f32 accumulator of m16n8 tiles over rows x columns of warps, [m, n]: thread's registers are
+ * the pair of columns, the row + 8, then groups of 8 columns, then of rows. What mma.sync and (one
+ * column of warps, the warp's rows 16 apart) wgmma m64nN write. FALSE where it does not fit. */
+bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps);
+
+/* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
+void frag_print(const Frag *f, Str *out);
+
+#endif
