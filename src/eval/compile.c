@@ -181,11 +181,11 @@ static void compile_body(Compiler *c) {
 }
 
 /* The kernel may gain expressions (sums of coordinates), never statements. */
-EvalProgram *eval_compile(Arena *a, IrKernel *k, DiagSink *sink) {
+static EvalProgram *compile(Arena *a, IrKernel *k, bool stops, DiagSink *sink) {
   Compiler *c = ARENA_NEW(a, Compiler);
   EvalProgram *p = ARENA_NEW(a, EvalProgram);
   EvalCodes body = {0};
-  *c = (Compiler){.arena = a, .k = k, .sink = sink, .p = p};
+  *c = (Compiler){.arena = a, .k = k, .sink = sink, .p = p, .stops = stops};
   c->span = k->span;
   c->code = &body;
   c->thread = k->level == IR_THREAD;
@@ -202,9 +202,21 @@ EvalProgram *eval_compile(Arena *a, IrKernel *k, DiagSink *sink) {
     ir_uniform(k); /* decides what is one element and what is one a lane */
   ir_walk(&k->body, scan_order, c);
   bind_variables(c);
+  p->live = c->live;
   eval_value_count_uses(c, &k->body);
   compile_body(c);
   join(c, &body);
   lay_out_frame(c);
+  p->stop = c->stop_list.v;
+  p->nstops = c->stop_list.n;
   return c->failed ? NULL : p;
+}
+
+EvalProgram *eval_compile(Arena *a, IrKernel *k, DiagSink *sink) {
+  return compile(a, k, false, sink);
+}
+
+/* The same code with a BC_STOP before each statement. */
+EvalProgram *eval_compile_stepped(Arena *a, IrKernel *k, DiagSink *sink) {
+  return compile(a, k, true, sink);
 }

@@ -101,7 +101,10 @@ typedef struct Compiler {
   size_t tile_bytes, map_bytes;
   int nested;
   VEC(RaceUse) uses_of_map;
-  bool waiting;    /* inside the condition of a `while` that waits for another block */
+  bool waiting;         /* inside the condition of a `while` that waits for another block */
+  bool stops;           /* compiled for stepping */
+  const EvalLive *live; /* stepping: names in scope, innermost first */
+  VEC(EvalStop *) stop_list;
   int uniform_ifs; /* conditions around, inside the MAP, that are the same for all lanes */
 } Compiler;
 
@@ -149,6 +152,10 @@ bool eval_compile_scheduled(Compiler *c, IrStmt *s);
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out);
 void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]);
 int eval_compile_array(Compiler *c, const IrBuffer *b);
+/* Stepping (compile_stop.c): a stop before what is compiled next; names that come into scope. */
+void eval_compile_stop(Compiler *c);
+void eval_live_var(Compiler *c, const IrVar *v, Reg r);
+void eval_live_tile(Compiler *c, const IrBuffer *b);
 /* Whether only another block can end this WHILE (compile_spin.c). */
 bool eval_spins(IrStmt *s);
 /* CONTINUE of a MAP or loop under a condition that may differ between lanes. */

@@ -305,6 +305,7 @@ static void loop_body(Compiler *c, LoopState *l, IrBlock *body) {
   }
   l->exit.plain_mask = c->mask;
   c->loop_depth = c->depth + 1;
+  eval_compile_stop(c);
   eval_compile_block(c, body);
   if (l->continues)
     masks_cut(c, c->masks.n - 1);
@@ -495,8 +496,10 @@ static void compile_roles(Compiler *c, IrStmt *s) {
 /* Each statement has a scope: values of mutable variables end with it. */
 void eval_compile_stmt(Compiler *c, IrStmt *s) {
   Span span = c->span;
+  const EvalLive *live = c->live;
   if (s->span.file)
     c->span = s->span;
+  eval_compile_stop(c);
   c->serial++;
   eval_scope_open(c);
   eval_compile_touch(c, s);
@@ -554,11 +557,14 @@ void eval_compile_stmt(Compiler *c, IrStmt *s) {
   }
   eval_scope_close(c);
   c->span = span;
+  if (ir_nested(s, 0))
+    c->live = live; /* a loop's index ends with the loop */
 }
 
 /* What follows an exit in a block is never reached and is not compiled. */
 void eval_compile_block(Compiler *c, IrBlock *b) {
   uint32_t block_depth = c->block_depth;
+  const EvalLive *live = c->live;
   eval_scope_open(c);
   c->block_depth = c->depth;
   for (size_t i = 0; i < b->n && !c->failed; i++) {
@@ -567,6 +573,7 @@ void eval_compile_block(Compiler *c, IrBlock *b) {
     if (kind == IRK_BREAK || kind == IRK_CONTINUE || kind == IRK_RETURN)
       break; /* nothing after it is reached */
   }
+  c->live = live;
   c->block_depth = block_depth;
   eval_scope_close(c);
 }

@@ -59,6 +59,7 @@ void eval_compile_alloc(Compiler *c, IrStmt *s) {
   }
   if (c->thread)
     return; /* its place is fixed; what lies there is the program's affair */
+  eval_live_tile(c, b);
   /* It lasts as long as the block that declares it. */
   size_t n = (size_t)tile_count(b), bytes = n * dtype_compute_size(b->dtype);
   int stages = 1;

@@ -157,6 +157,8 @@ void eval_var_bind(Compiler *c, IrVar *v, Reg r, bool lanes) {
   VarValue *x = eval_var_value(c, v);
   *x = (VarValue){.reg = r, .lanes = lanes, .axis = -1, .mask = c->mask};
   x->level = c->map ? LEVEL_BODY : LEVEL_BLOCK;
+  if (c->stops && !c->map)
+    eval_live_var(c, v, r);
 }
 
 /* ---------------------------------------------------------------- what an expression depends on */

@@ -60,4 +60,45 @@ typedef struct EvalMatrix {
 Status eval_product(const EvalOptions *o, DType t, int64_t m, int64_t n, int64_t k, EvalMatrix a,
                     EvalMatrix b, EvalMatrix c, bool accumulate);
 
+/* Stepping (debug.c) ------------------------------------------------------------------------- */
+
+/* A kernel of the tile or scheduled level that pauses before each of its statements but those of
+ * `parallel` loops and whole-tile expressions, which are one statement each. The blocks run one
+ * after the other on the calling thread, from `first` on; those of a cooperative grid all exist,
+ * and the pauses are those of `first`. */
+typedef struct EvalDebug EvalDebug;
+typedef enum EvalPause {
+  EVAL_AT_STMT,      /* the statement at eval_debug_span is next */
+  EVAL_AT_BLOCK_END, /* the block has ended; the next call begins the next one */
+  EVAL_AT_END,       /* no block is left (or there is no memory for it) */
+  EVAL_AT_FAULT,     /* the fault is in the sink; nothing goes on from here */
+  EVAL_AT_INTERRUPT  /* options.interrupt was set; see eval_debug_resumes */
+} EvalPause;
+
+/* As eval_compile, for stepping only. */
+EvalProgram *eval_compile_stepped(Arena *a, IrKernel *k, DiagSink *sink);
+/* What the program pauses at, in the order of its text (one place may come several times). */
+size_t eval_debug_stops(const EvalProgram *p);
+Span eval_debug_stop_span(const EvalProgram *p, size_t i);
+/* p and b must outlive it; outputs are written in place. NULL when memory is short. */
+EvalDebug *eval_debug_new(EvalProgram *p, const IrBinding *b, const EvalOptions *o, int64_t first);
+void eval_debug_free(EvalDebug *d); /* NULL is allowed */
+EvalPause eval_debug_next(EvalDebug *d, DiagSink *sink);
+Span eval_debug_span(const EvalDebug *d);
+/* Whether an interrupted statement can be gone on with; else only a new run comes back here. */
+bool eval_debug_resumes(const EvalDebug *d);
+void eval_debug_block(const EvalDebug *d, int64_t index[3]);
+const char *eval_debug_role(const EvalDebug *d); /* "producer"; NULL: the whole block */
+/* What the block printed and nobody forgot yet. */
+const char *eval_debug_text(EvalDebug *d);
+void eval_debug_forget_text(EvalDebug *d);
+/* The names that the statement sees, innermost first: each a variable or a tile. */
+typedef void (*EvalDebugName)(void *ctx, const IrVar *var, const IrBuffer *buf);
+void eval_debug_each(const EvalDebug *d, EvalDebugName fn, void *ctx);
+/* A variable's value now; false where it is not in scope. */
+bool eval_debug_scalar(const EvalDebug *d, const IrVar *v, Scalar *out);
+/* A copy of a tile that is in scope, unwritten elements as zero: a new tensor, the caller's. NULL
+ * with words added to why. */
+struct Tensor *eval_debug_tile(const EvalDebug *d, const IrBuffer *buf, int64_t *written, Str *why);
+
 #endif

@@ -325,6 +325,8 @@ static EvalResult run_memory(EvalAgent *a, const EvalInsn *in) {
     return eval_access_array_store(a, in);
   case BC_REPORT:
     return eval_report_run(a, in);
+  case BC_STOP:
+    return eval_debug_stop(a, in);
   case BC_COPY:
     return eval_copy_run(a, in->as.data);
   case BC_REDUCE:

@@ -33,7 +33,7 @@ static void put_out(EvalLaunch *l, Str *s) {
 /* Small texts wait: a line at a time would cost a system call each. */
 void eval_print_more(EvalBlock *b) {
   EvalLaunch *l = b->launch;
-  if (b->print->n < STREAM)
+  if (b->print->n < STREAM || l->debug)
     return;
   pthread_mutex_lock(&l->mutex);
   if (!l->print || l->turn == b->linear)

@@ -62,6 +62,7 @@ typedef enum EvalCode {
   BC_ARRAY_STORE,
   BC_REPORT,
   BC_ALLOC,
+  BC_STOP, /* stepping only (debug.c): a statement begins here */
   /* tile operations */
   BC_MAP,      /* starts: jumps over the body if there is no point */
   BC_MAP_NEXT, /* next strip: jumps back, or goes on */
@@ -249,6 +250,20 @@ typedef struct EvalReportCode {
   int nparts;
 } EvalReportCode;
 
+/* A name that a statement sees: a variable in its register, or a tile; innermost first. */
+typedef struct EvalLive {
+  const IrVar *var; /* or */
+  const IrBuffer *buf;
+  Reg reg;
+  const struct EvalLive *outer;
+} EvalLive;
+
+/* BC_STOP: what stands where, and what it sees. */
+typedef struct EvalStop {
+  Span span;
+  const EvalLive *live;
+} EvalStop;
+
 typedef struct EvalOpCode {
   EvalThreadOp run;
   EvalOperand *operand; /* template: what the launch does not change */
@@ -298,6 +313,9 @@ struct EvalProgram {
   bool interleave; /* blocks wait for each other: all at once, taking turns */
   bool orders;     /* some block looks at what an atomic found: blocks may be ordered by it */
   bool prints;
+  const EvalLive *live; /* stepping: what the whole kernel sees */
+  EvalStop **stop;      /* stepping: all stops, in the order of the text */
+  size_t nstops;
 };
 
 /* ---------------------------------------------------------------- running (private) */
@@ -350,6 +368,7 @@ EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c);
 void eval_transpose(const float *src, int64_t stride, float *dst, int64_t k, int64_t n);
 EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c);
 EvalResult eval_report_run(EvalAgent *a, const EvalInsn *in);
+EvalResult eval_debug_stop(EvalAgent *a, const EvalInsn *in); /* debug.c */
 EvalResult eval_thread_run(EvalAgent *a, const EvalInsn *in);
 
 /* ---------------------------------------------------------------- regions at run time (region.c)

@@ -52,7 +52,7 @@ static void keep_fault(EvalBlock *b) {
 /* ---------------------------------------------------------------- a block */
 
 /* Tiles need nothing: their ALLOCs run again. */
-static void start_block(EvalBlock *b, int64_t linear) {
+void eval_block_start(EvalBlock *b, int64_t linear) {
   const EvalLaunch *l = b->launch;
   b->linear = linear;
   for (int i = 0; i < 3; i++) {
@@ -112,7 +112,7 @@ static bool run_agents(EvalBlock *b, EvalResult *result) {
 }
 
 /* The block has ended when all its agents have. */
-static bool all_done(const EvalBlock *b) {
+bool eval_block_done(const EvalBlock *b) {
   for (int i = 0; i < b->nagents; i++)
     if (b->agent[i].state != AGENT_DONE)
       return false;
@@ -122,7 +122,7 @@ static bool all_done(const EvalBlock *b) {
 /* Asynchronous operations complete only when nobody can run: as late as the waits allow. */
 static EvalResult run_device_block(EvalBlock *b) {
   EvalResult result = EVAL_OK;
-  while (!all_done(b)) {
+  while (!eval_block_done(b)) {
     bool ran = run_agents(b, &result);
     if (result == EVAL_FAULTED)
       return result;
@@ -139,7 +139,7 @@ static EvalResult run_device_block(EvalBlock *b) {
 /* Roles take turns until all wait for each other. */
 static EvalResult run_roles(EvalBlock *b) {
   EvalResult result = EVAL_OK;
-  while (!all_done(b)) {
+  while (!eval_block_done(b)) {
     bool ran = run_agents(b, &result);
     if (result == EVAL_FAULTED || eval_run_poll(&b->agent[0]) != EVAL_OK)
       return EVAL_FAULTED;
@@ -187,7 +187,7 @@ static bool skip(EvalLaunch *l, int64_t linear) {
 }
 
 /* Made by the worker itself, in memory near to it. */
-static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
+EvalWorker *eval_launch_worker(EvalLaunch *l, size_t number) {
   if (!l->worker[number])
     l->worker[number] = eval_worker_new(l);
   if (!l->worker[number])
@@ -199,11 +199,11 @@ static EvalWorker *worker_of(EvalLaunch *l, size_t number) {
 static void run_linear(EvalLaunch *l, int64_t linear, int number) {
   if (skip(l, linear))
     return;
-  EvalWorker *w = worker_of(l, (size_t)number);
+  EvalWorker *w = eval_launch_worker(l, (size_t)number);
   if (!w)
     return;
   EvalBlock *b = &w->block;
-  start_block(b, linear);
+  eval_block_start(b, linear);
   EvalResult result = run_whole(b);
   end_block(b, result);
   atomic_fetch_add(&l->ran, 1);
@@ -289,7 +289,7 @@ static bool run_within_budget(EvalLaunch *l) {
 /* ---------------------------------------------------------------- blocks that take turns */
 
 /* Until it ends or waits. */
-static bool turn(EvalLaunch *l, EvalBlock *b, bool *moved) {
+bool eval_block_turn(EvalBlock *b, bool *moved) {
   EvalAgent *a = &b->agent[0];
   uint64_t effects = a->effects;
   EvalResult result = run_whole(b);
@@ -297,7 +297,6 @@ static bool turn(EvalLaunch *l, EvalBlock *b, bool *moved) {
   if (result == EVAL_BLOCKED)
     return true;
   end_block(b, result);
-  (void)l;
   return false;
 }
 
@@ -307,10 +306,10 @@ static void run_turns(EvalLaunch *l) {
   bool *live = calloc((size_t)l->blocks, sizeof *live);
   int64_t left = l->blocks;
   for (int64_t i = 0; live && i < l->blocks; i++) {
-    if (!worker_of(l, (size_t)i))
+    if (!eval_launch_worker(l, (size_t)i))
       break;
     live[i] = true;
-    start_block(&l->worker[i]->block, i);
+    eval_block_start(&l->worker[i]->block, i);
   }
   while (live && left && !atomic_load(&l->failed)) {
     bool moved = false;
@@ -318,7 +317,7 @@ static void run_turns(EvalLaunch *l) {
     for (int64_t i = 0; i < l->blocks; i++) {
       if (!live[i])
         continue;
-      if (skip(l, i) || !turn(l, &l->worker[i]->block, &moved)) {
+      if (skip(l, i) || !eval_block_turn(&l->worker[i]->block, &moved)) {
         live[i] = false;
         left--;
         moved = true;
@@ -397,7 +396,7 @@ static void run_all(EvalLaunch *l) {
 }
 
 /* The grid's rank decides how a block is named. */
-static void report_fault(EvalLaunch *l, DiagSink *sink) {
+void eval_launch_report(EvalLaunch *l, DiagSink *sink) {
   const EvalFault *f = &l->fault;
   const IrKernel *k = l->program->kernel;
   const char *where = "";
@@ -428,7 +427,7 @@ static void add_counters(EvalCounters *to, const EvalCounters *from) {
 }
 
 /* Shared memory of a tile-level kernel, as a target would hold it. */
-static bool check_shared(const EvalLaunch *l, DiagSink *sink) {
+bool eval_launch_shared(const EvalLaunch *l, DiagSink *sink) {
   size_t limit = l->options->shared_limit, bytes = 0;
   const IrKernel *k = l->program->kernel;
   if (!limit || k->level == IR_THREAD)
@@ -461,7 +460,7 @@ static Status outcome(EvalLaunch *l, DiagSink *sink) {
   if (failed)
     return (Status)failed;
   if (atomic_load(&l->faulty) < l->blocks) {
-    report_fault(l, sink);
+    eval_launch_report(l, sink);
     return ST_FAIL;
   }
   return ST_OK;
@@ -476,7 +475,7 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
                p->kernel->name);
       return ST_FAIL;
     }
-  if (!check_shared(&l, sink))
+  if (!eval_launch_shared(&l, sink))
     return ST_FAIL;
   if (l.blocks <= 0)
     return ST_OK;

@@ -21,14 +21,15 @@ struct EvalLaunch {
   struct EvalWorker **worker; /* by worker number; made on first use */
   int64_t *chosen;            /* blocks to run where not all do */
   atomic_llong ran;
-  int64_t segment;  /* first block of the piece of the grid that runs */
-  bool first_done;  /* block 0 ran by itself, to be timed */
-  bool serial;      /* one block after the other */
-  Arena *text;      /* of the prints (print.c) */
-  Str *print;       /* by block, or NULL: each block writes at once */
-  bool *ended;      /* by block */
-  EvalRaces *races; /* NULL: not looked for */
-  int64_t turn;     /* the lowest block that has not ended */
+  int64_t segment;         /* first block of the piece of the grid that runs */
+  bool first_done;         /* block 0 ran by itself, to be timed */
+  bool serial;             /* one block after the other */
+  Arena *text;             /* of the prints (print.c) */
+  Str *print;              /* by block, or NULL: each block writes at once */
+  bool *ended;             /* by block */
+  EvalRaces *races;        /* NULL: not looked for */
+  int64_t turn;            /* the lowest block that has not ended */
+  struct EvalDebug *debug; /* NULL unless it is stepped (debug.c) */
 };
 
 typedef struct EvalWorker {
@@ -48,6 +49,16 @@ bool eval_print_open(EvalLaunch *l);
 void eval_print_more(EvalBlock *b); /* after each line */
 void eval_print_end(EvalBlock *b);
 void eval_print_close(EvalLaunch *l);
+
+/* What stepping shares with a run (run.c). Blocks start at their first instruction. */
+void eval_block_start(EvalBlock *b, int64_t linear);
+bool eval_block_done(const EvalBlock *b); /* all its agents have ended */
+void eval_launch_report(EvalLaunch *l, DiagSink *sink);
+bool eval_launch_shared(const EvalLaunch *l, DiagSink *sink);
+/* Runs a block until it ends (false) or waits for another one. *moved: it did something. */
+bool eval_block_turn(EvalBlock *b, bool *moved);
+/* Made by the worker itself; NULL when memory is short, which the launch then knows. */
+EvalWorker *eval_launch_worker(EvalLaunch *l, size_t number);
 
 /* Looked at on every jump backwards: an interrupt, an earlier block's fault, the step limit. */
 EvalResult eval_run_poll(EvalAgent *a);

@@ -80,7 +80,7 @@ static const char *line_of(const EvalBlock *b, uint32_t pc, char *out, size_t si
 }
 
 /* As a fault's subject. */
-static const char *role_name(const EvalAgent *a) {
+const char *eval_sched_role(const EvalAgent *a) {
   const IrRoleBody *r = a->block->sched->role[a->id].role;
   return r ? r->name : "the block";
 }
@@ -231,7 +231,7 @@ static EvalResult acquire(EvalAgent *a, const EvalInsn *in) {
   int64_t use = p->acquired / n;
   if (p->acquired > p->committed)
     return eval_fault(a, E0480, "%s acquires a stage of channel %s before it committed the last",
-                      role_name(a), r->ir->name);
+                      eval_sched_role(a), r->ir->name);
   if (r->empty[stage] < use)
     return EVAL_BLOCKED;
   ring_bind(a->block, r, -1);
@@ -264,7 +264,7 @@ static EvalResult commit(EvalAgent *a, const EvalInsn *in) {
   int producers = r->ir->producers > 1 ? r->ir->producers : 1;
   if (p->committed == p->acquired)
     return eval_fault(a, E0480, "%s commits a stage of channel %s that it did not acquire",
-                      role_name(a), r->ir->name);
+                      eval_sched_role(a), r->ir->name);
   int count = a->id ? 1 : producers;
   if (!arrive(&r->full[stage], &r->commits[stage], p->committed / n, count, producers))
     return eval_fault(a, E0480, "stage %d of channel %s is committed by more than its %d producers",
@@ -318,7 +318,7 @@ static EvalResult release(EvalAgent *a, const EvalInsn *in) {
   int stage = wait < 0 ? 0 : (int)(wait % n);
   if (wait < 0 || !p->held[stage])
     return eval_fault(a, E0480, "%s releases a stage of channel %s that it did not wait for",
-                      role_name(a), r->ir->name);
+                      eval_sched_role(a), r->ir->name);
   ring_bind(a->block, r, -1);
   for (int t = 0; t < r->ir->ntiles; t++) {
     const Flight *f = reader_of(a->block, r->instance[stage * r->ir->ntiles + t].data);
@@ -409,10 +409,11 @@ static EvalResult touch_channel(EvalAgent *a, const SchedUse *u, const Ring *r) 
     return EVAL_OK;
   if (u->how & IR_WRITES)
     return eval_fault(a, E0479, "%s writes %s without having acquired a stage of channel %s",
-                      role_name(a), name, r->ir->name);
+                      eval_sched_role(a), name, r->ir->name);
   if (r->bound < 0)
-    return eval_fault(a, E0479, "%s reads %s of a stage of channel %s that it %s", role_name(a),
-                      name, r->ir->name, p->waited ? "released" : "did not wait for");
+    return eval_fault(a, E0479, "%s reads %s of a stage of channel %s that it %s",
+                      eval_sched_role(a), name, r->ir->name,
+                      p->waited ? "released" : "did not wait for");
   return EVAL_OK;
 }
 
@@ -468,7 +469,7 @@ EvalResult eval_sched_end(EvalAgent *a) {
   if (f->first == f->next)
     return EVAL_OK;
   a->pc = flight_at(f, f->first)->pc;
-  eval_fault(a, E0481, "%s ends while this product is in flight", role_name(a));
+  eval_fault(a, E0481, "%s ends while this product is in flight", eval_sched_role(a));
   eval_fault_hint(a, "dot_wait 0 waits for it");
   return EVAL_FAULTED;
 }
@@ -506,7 +507,8 @@ static EvalResult sync_roles(EvalAgent *a, const IrSync *sync) {
     for (int i = 1; i < a->block->nagents; i++)
       expected += names(x, s->role[i].role);
     if (!names(x, me->role))
-      return eval_fault(a, E0480, "%s meets a barrier that does not name its warps", role_name(a));
+      return eval_fault(a, E0480, "%s meets a barrier that does not name its warps",
+                        eval_sched_role(a));
     me->at_barrier = true;
     me->generation = x->generation;
     if (++x->arrived == expected) {
@@ -570,7 +572,7 @@ static void add_ring(const EvalAgent *a, const EvalInsn *in, Str *out) {
 static void add_agent(const EvalAgent *a, Str *out) {
   const EvalInsn *in = machine_insn(a);
   char line[48];
-  str_addf(out, "%s%s for ", out->n ? "; " : "", role_name(a));
+  str_addf(out, "%s%s for ", out->n ? "; " : "", eval_sched_role(a));
   if (in->code == BC_ACQUIRE || in->code == BC_WAIT)
     add_ring(a, in, out);
   else

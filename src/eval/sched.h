@@ -52,6 +52,8 @@ EvalResult eval_sched_run(EvalAgent *a, const EvalInsn *in);
 /* The agent's code has ended. */
 EvalResult eval_sched_end(EvalAgent *a);
 EvalResult eval_sched_deadlock(EvalBlock *b);
+/* "producer", or "the block" outside roles. */
+const char *eval_sched_role(const EvalAgent *a);
 
 /* dot.c: operands and result of a product with all checks, then the product itself. */
 EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,

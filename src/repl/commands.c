@@ -17,8 +17,6 @@ typedef struct Command {
   const char *arguments, *help;
 } Command;
 
-static void command_help(Repl *r, const char *rest);
-
 /* Text that a session function made, or its diagnostics. */
 static void show(Repl *r, Status status, const Str *out) {
   if (status != ST_OK)
@@ -27,7 +25,7 @@ static void show(Repl *r, Status status, const Str *out) {
 }
 
 /* The expression is evaluated: it may print. */
-static void command_type(Repl *r, const char *rest) {
+void prompt_type(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   Status status = session_type_of(r->s, rest, strlen(rest), &out);
   if (status == ST_OK)
@@ -42,7 +40,7 @@ static void show_var(void *ctx, const char *name, const char *what) {
 }
 
 /* In order of definition. */
-static void command_vars(Repl *r, const char *rest) {
+void prompt_vars(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   (void)rest;
   session_each_global(r->s, show_var, &out);
@@ -57,7 +55,7 @@ static void load(Repl *r, const char *path) {
 }
 
 /* Remembered for :reload. */
-static void command_load(Repl *r, const char *rest) {
+void prompt_load(Repl *r, const char *rest) {
   if (!*rest) {
     repl_say(r, ":load FILE\n");
     return;
@@ -68,7 +66,7 @@ static void command_load(Repl *r, const char *rest) {
 }
 
 /* The edit-run loop. */
-static void command_reload(Repl *r, const char *rest) {
+void prompt_reload(Repl *r, const char *rest) {
   (void)rest;
   if (r->loaded)
     load(r, r->loaded);
@@ -84,22 +82,22 @@ static void emit(Repl *r, const char *rest, SessionEmit stage) {
 }
 
 /* One function a stage, since rows of the table take no argument of their own. */
-static void command_ast(Repl *r, const char *rest) {
+void prompt_ast(Repl *r, const char *rest) {
   emit(r, rest, EMIT_AST);
 }
-static void command_ir(Repl *r, const char *rest) {
+void prompt_ir(Repl *r, const char *rest) {
   emit(r, rest, EMIT_IR);
 }
-static void command_scheduled(Repl *r, const char *rest) {
+void prompt_scheduled(Repl *r, const char *rest) {
   emit(r, rest, EMIT_SCHEDULED);
 }
-static void command_lowered(Repl *r, const char *rest) {
+void prompt_lowered(Repl *r, const char *rest) {
   emit(r, rest, EMIT_LOWERED);
 }
-static void command_cuda(Repl *r, const char *rest) {
+void prompt_cuda(Repl *r, const char *rest) {
   emit(r, rest, EMIT_CUDA);
 }
-static void command_ptx(Repl *r, const char *rest) {
+void prompt_ptx(Repl *r, const char *rest) {
   emit(r, rest, EMIT_PTX);
 }
 
@@ -111,15 +109,15 @@ static void statement(Repl *r, const char *word, const char *rest) {
 }
 
 /* Statements of the language, so that what they print and how they fail is the same. */
-static void command_check(Repl *r, const char *rest) {
+void prompt_check(Repl *r, const char *rest) {
   statement(r, "check", rest);
 }
-static void command_bench(Repl *r, const char *rest) {
+void prompt_bench(Repl *r, const char *rest) {
   statement(r, "bench", rest);
 }
 
 /* Everything: parsing, compiling, the run, the wait for the device. */
-static void command_time(Repl *r, const char *rest) {
+void prompt_time(Repl *r, const char *rest) {
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
   if (repl_entry(r, rest, strlen(rest)))
@@ -130,7 +128,7 @@ static void command_time(Repl *r, const char *rest) {
 }
 
 /* Without a name it only says which. */
-static void command_device(Repl *r, const char *rest) {
+void prompt_device(Repl *r, const char *rest) {
   if (*rest && session_use_device(r->s, rest) != ST_OK)
     repl_report(r);
   else
@@ -138,13 +136,13 @@ static void command_device(Repl *r, const char *rest) {
 }
 
 /* As `exit`, `quit` and Ctrl-D. */
-static void command_quit(Repl *r, const char *rest) {
+void prompt_quit(Repl *r, const char *rest) {
   (void)rest;
   r->leave = true;
 }
 
 static const Command commands[] = {
-#define COMMAND(name, fn, arguments, help) {name, command_##fn, arguments, help},
+#define COMMAND(name, fn, arguments, help) {name, prompt_##fn, arguments, help},
 #include "commands.def"
 #undef COMMAND
 };
@@ -157,7 +155,7 @@ const char *repl_command_name(size_t i) {
 }
 
 /* Commands from the table; names from the session. */
-static void command_help(Repl *r, const char *rest) {
+void prompt_help(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
   if (*rest) {
     if (!session_help(r->s, rest, &out))

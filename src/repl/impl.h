@@ -22,6 +22,12 @@ typedef struct Repl {
 
 /* Runs a `:` command. */
 void repl_command(Repl *r, const char *text);
+/* The functions of the rows of commands.def; rest: the text after the name, blanks trimmed. */
+#define COMMAND(name, fn, arguments, help) void prompt_##fn(Repl *r, const char *rest);
+#include "commands.def"
+#undef COMMAND
+/* `:watch` of a name while a kernel is stepped (step.c); false: it is none. */
+bool repl_watches(Repl *r, const char *rest);
 /* Names of the commands, for completion; NULL past the last. */
 const char *repl_command_name(size_t i);
 /* Writes to standard output, and diagnostics of the session to standard error. */

@@ -370,7 +370,7 @@ static EvalProgram *program(Launch *l, const IrKernel *k) {
 }
 
 /* The evaluator reads and writes host memory in place: writing marks a device copy as stale. */
-static void host_arguments(Launch *l, EvalChecks checks) {
+void launch_arguments(Launch *l, EvalChecks checks) {
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
     if (!b)
@@ -447,7 +447,7 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
   EvalProgram *p = program(l, k);
   launch_forget(l);
-  host_arguments(l, checks);
+  launch_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;

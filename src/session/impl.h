@@ -37,6 +37,7 @@ typedef struct PendingTest {
 
 typedef struct KernelCache KernelCache; /* kernel.c */
 typedef struct SessionGpu SessionGpu;   /* device.c */
+typedef struct Debug Debug;             /* debug.c */
 
 struct Session {
   SessionOptions options; /* copied; `device` may be changed by use_device */
@@ -76,6 +77,7 @@ struct Session {
   uint64_t generation;  /* counts definitions of functions: kernels may have inlined older ones */
   KernelCache *kernels; /* NULL until a kernel is first called */
   SessionGpu *gpu;      /* NULL until a device is first wanted */
+  Debug *debug;         /* the call that is stepped, or NULL */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
@@ -274,6 +276,7 @@ void device_finish(Session *s);
 /* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 
 void kernels_free(Session *s); /* specialisations and the device */
+void debug_free(Session *s);   /* stepping is over */
 
 /* A call: binds, runs, gives the outputs (several: a tuple). */
 Value kernel_call(Session *s, Value kernel, Args *a);

@@ -250,7 +250,7 @@ static Spec *new_spec(Session *s) {
 /* Builds the IR of a specialisation. */
 static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   Spec *p = new_spec(s);
-  const SemaSpec *copy = sema_spec_copy(p->arena, info->sema, spec);
+  const SemaSpec *copy = p->sema = sema_spec_copy(p->arena, info->sema, spec);
   SemaTree *tree = sema_check(p->arena, info->sema, copy, &s->diags);
   p->ir = tree && s->diags.errors == 0 ? ir_build(p->arena, s->names, tree, &s->diags) : NULL;
   if (!p->ir || s->diags.errors > 0)

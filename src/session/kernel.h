@@ -29,6 +29,7 @@ typedef struct Variant {
 typedef struct Spec {
   Arena *arena;         /* of everything here */
   IrKernel *ir;         /* as written: tile level, or the level of the IR text */
+  const SemaSpec *sema; /* what it was made for; NULL: read from IR text */
   EvalProgram *program; /* of ir; NULL until run */
   Variant *variants;    /* lowered from it */
   uint64_t generation;  /* of the session's functions when it was made: inlined ones may change */
@@ -77,6 +78,8 @@ void launch_isolate(Launch *l);
  * launch_forget. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
 void launch_forget(Launch *l);
+/* Puts the tensors' host memory into l->b, and fresh maps of what is written into l->written. */
+void launch_arguments(Launch *l, EvalChecks checks);
 /* Runs on the session's device, whichever it is. */
 void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */

@@ -231,6 +231,7 @@ void session_free(Session *s) {
     return;
   host_drop_vars(s, 0);
   host_drop_temps(s, 0);
+  debug_free(s);
   val_release(s->last);
   release_globals(s);
   break_cycles(s);

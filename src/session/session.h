@@ -111,6 +111,24 @@ typedef struct SessionTest { /* valid until the next run */
 Status session_run_tests(Session *s, const char *filter,
                          void (*report)(void *ctx, const SessionTest *test), void *ctx);
 
+/* Stepping --------------------------------------------------------------------------------- */
+
+/* What the prompt's commands of these names do to the one call that is being stepped; each takes
+ * text and adds to `out` what the prompt shows. */
+typedef enum SessionDebug {
+  DEBUG_STEP,     /* a call of a kernel: begins; empty: as NEXT */
+  DEBUG_NEXT,     /* one statement */
+  DEBUG_CONTINUE, /* until a break, a change of what is watched, the end, a fault, Ctrl-C */
+  DEBUG_BACK,     /* to the statement before */
+  DEBUG_BREAK,    /* "LINE", "LINE if CONDITION", "-LINE" takes it away, empty: lists them */
+  DEBUG_BLOCK,    /* "X Y Z": begins anew at this block; empty: where it stands */
+  DEBUG_PRINT,    /* an expression in the kernel's scope; empty: all names */
+  DEBUG_WATCH     /* a name; empty: none any more */
+} SessionDebug;
+Status session_debug(Session *s, SessionDebug what, const char *text, size_t n, Str *out);
+/* Whether a call is being stepped; name: NULL, or a tile, variable or tensor it must see. */
+bool session_steps(Session *s, const char *name);
+
 /* Looking at a session --------------------------------------------------------------------- */
 
 /* Calls fn for each global in order of definition: its name and one line that describes the value
