@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "gpu/gpu.h"
+#include "lower/lower.h"
 #include "main.h"
 #include "parser/parser.h"
 
@@ -339,6 +340,10 @@ int command_doctor(Cli *c, int argc, char **argv, int at) {
   str_addf(&out, "tilesh %s, %s\n", PACKAGE_VERSION,
            gpu_built() ? "built with CUDA" : "built without CUDA headers");
   str_addf(&out, "evaluator: instruction set %s\n", op_isa_name(op_isa_choose(OPS_BEST)));
+  str_add(&out, "targets:");
+  for (size_t i = 0; target_at(i); i++)
+    str_addf(&out, " %s", target_at(i)->name);
+  str_addc(&out, '\n');
   gpu_doctor(rt, &out);
   gpu_rt_free(rt);
   bool ok = io_write(stdout, str_text(&out), out.n);

@@ -135,20 +135,6 @@ void *map_set(Map *m, const char *key, void *value) {
   return map_setn(m, key, strlen(key), value);
 }
 
-bool map_remove(Map *m, const char *key) {
-  size_t n = strlen(key);
-  if (m->entries.n == 0)
-    return false;
-  uint32_t at = *find_slot(m, key, n, hash_bytes(key, n, 0));
-  if (at == 0)
-    return false;
-  Entry *e = &m->entries.v[at - 1];
-  memmove(e, e + 1, (m->entries.n - at) * sizeof *e);
-  m->entries.n--;
-  fill_slots(m); /* the order is dense, so a removal costs the whole table; it is rare */
-  return true;
-}
-
 size_t map_count(const Map *m) {
   return m->entries.n;
 }

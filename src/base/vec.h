@@ -29,7 +29,6 @@ void *map_getn(const Map *m, const void *key, size_t n);
 /* Sets or replaces; returns the value that was there, or NULL. */
 void *map_set(Map *m, const char *key, void *value);
 void *map_setn(Map *m, const void *key, size_t n, void *value);
-bool map_remove(Map *m, const char *key);
 size_t map_count(const Map *m);
 /* i from 0 to map_count - 1, in order of insertion. */
 const char *map_key(const Map *m, size_t i);

@@ -233,13 +233,3 @@ IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k) {
   clone_block(&c, &c.to->body, &k->body);
   return c.to;
 }
-
-/* Of the text, so that two kernels that print alike share what is cached for them. */
-uint64_t ir_digest(const IrKernel *k) {
-  Arena *a = arena_new(arena_guard(k->arena), "digest");
-  Str text = str_new(a);
-  ir_print(k, &text);
-  uint64_t h = hash_bytes(str_text(&text), text.n, 0);
-  arena_free(a);
-  return h;
-}

@@ -562,7 +562,4 @@ IrBinding *ir_binding_new(Arena *a, const IrKernel *k);
 /* Evaluates an expression of bound variables; false where it faults (division by zero). */
 bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out);
 
-/* Canonical digest of a kernel (of its printed text), for cache keys. */
-uint64_t ir_digest(const IrKernel *k);
-
 #endif

@@ -20,7 +20,7 @@ typedef struct Target {
 
 /* "sm_80", "sm_89", "sm_90a"; NULL if unknown. */
 const Target *target_find(const char *name);
-const char *const *target_names(size_t *n);
+const Target *target_at(size_t i); /* NULL past the last */
 
 /* What is known of a global tensor's place in memory. A kernel lowered with facts may only be given
  * tensors that have them. */

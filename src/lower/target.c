@@ -29,10 +29,6 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-static const char *const names[TARGETS] = {"sm_80",   "sm_86",   "sm_89",  "sm_90a",
-                                           "sm_100a", "sm_103a", "sm_120a"};
-
-const char *const *target_names(size_t *n) {
-  *n = TARGETS;
-  return names;
+const Target *target_at(size_t i) {
+  return i < TARGETS ? &targets[i] : NULL;
 }

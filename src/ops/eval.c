@@ -101,10 +101,6 @@ OpFold op_fold(OpCode op, DType t) {
   return op_fold_on(OPS_BEST, op, t);
 }
 
-OpFold op_fold_lanes(OpCode op, DType t) {
-  return op_fold_lanes_on(OPS_BEST, op, t);
-}
-
 /* ---- single values -----------------------------------------------------------------------------
  */
 

@@ -132,9 +132,8 @@ bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result)
  * here: the caller keeps the index and compares by op_better. */
 typedef void (*OpFold)(size_t n, void *acc, const void *src);
 OpFold op_fold(OpCode op, DType t);
-/* Elementwise step: acc[i] = acc[i] (op) src[i] for n lanes. */
-OpFold op_fold_lanes(OpCode op, DType t);
 OpFold op_fold_on(OpIsa isa, OpCode op, DType t);
+/* Elementwise step: acc[i] = acc[i] (op) src[i] for n lanes. */
 OpFold op_fold_lanes_on(OpIsa isa, OpCode op, DType t);
 Scalar op_identity(OpCode op, DType t);
 /* For argmax, argmin: whether x (index later) replaces best: NaN first, else strictly better. */

@@ -318,7 +318,6 @@ const char *ast_stmt_name(AstStmtKind kind);
 /* The canonical text of the tree (--emit ast): a line a statement, indented by block, expressions
  * in prefix form. Comments and layout do not show in it. */
 void ast_print(const AstFile *f, Str *out);
-void ast_print_stmt(const AstStmt *s, Str *out);
 void ast_print_expr(const AstExpr *e, Str *out);
 
 /* `tilesh fmt`: the file in canonical layout at 100 columns, comments kept. f must come from a

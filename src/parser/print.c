@@ -465,12 +465,6 @@ static void print_stmt(Str *out, const AstStmt *s, size_t indent) {
   print_compound(out, s, indent);
 }
 
-/* For the prompt, which shows one at a time. */
-void ast_print_stmt(const AstStmt *s, Str *out) {
-  print_stmt(out, s, 0);
-  str_addc(out, '\n');
-}
-
 /* An empty file prints nothing at all. */
 void ast_print(const AstFile *f, Str *out) {
   print_block(out, &f->body, 0);

@@ -79,14 +79,18 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   return sink->errors == errors ? c.tree : NULL;
 }
 
-/* The check at the definition throws its tree away: each call makes its own. */
-SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
+SemaKernel *sema_read(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
   SemaKernel *k = ARENA_NEW(a, SemaKernel);
   k->ast = ast;
   k->scope = scope;
-  if (!sema_signature_read(a, k, sink))
-    return NULL;
-  k->ok = check_kernel(a, k, NULL, true, sink) != NULL;
+  return sema_signature_read(a, k, sink) ? k : NULL;
+}
+
+/* The check at the definition throws its tree away: each call makes its own. */
+SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
+  SemaKernel *k = sema_read(a, ast, scope, sink);
+  if (k)
+    k->ok = check_kernel(a, k, NULL, true, sink) != NULL;
   return k;
 }
 

@@ -86,8 +86,10 @@ void kernels_declare(Session *s, const AstFile *f, Module *m) {
   size_t errors = s->diags.errors;
   d.scope = (SemaScope){&d, find_fn, visible_name, comes_later};
   for (size_t i = 0; i < f->body.n; i++)
-    if (f->body.v[i]->kind == STMT_KERNEL)
+    if (f->body.v[i]->kind == STMT_KERNEL) {
+      device_expect(s);
       sema_declare(s->line, f->body.v[i]->as.kernel, &d.scope, &s->diags);
+    }
   if (s->diags.errors != errors)
     host_fail_with(s, ST_COMPILE);
 }

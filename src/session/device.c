@@ -100,6 +100,15 @@ bool device_is_gpu(Session *s) {
   return g->gpu != NULL;
 }
 
+/* Starting the driver takes as long as compiling does: a helper thread does it meanwhile, and
+ * device_is_gpu finds it ready. */
+void device_expect(Session *s) {
+  const char *want = s->options.device;
+  int ordinal = want ? ordinal_of(want) : 0;
+  if (s->options.emit == EMIT_NOTHING && ordinal >= 0 && !device_state(s)->decided)
+    gpu_start_async(device_state(s)->rt, ordinal);
+}
+
 /* Switching to the CPU keeps the device open: tensors may still live there. */
 void device_use(Session *s, const char *name, Span span) {
   int ordinal = ordinal_of(name);

@@ -263,6 +263,9 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 /* Devices (device.c, device_fault.c)
  * ----------------------------------------------------------------------- */
 
+/* A text with kernels was read: if they may run on a device, its driver starts in the background.
+ */
+void device_expect(Session *s);
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
 /* use_device("cuda:0"): opens it, or fails with exit status 4. */

@@ -14,7 +14,6 @@
 KernelCache *kernel_cache(Session *s) {
   if (!s->kernels) {
     s->kernels = ARENA_NEW(s->arena, KernelCache);
-    s->kernels->arena = s->arena;
     s->kernels->by_ast = map_new(s->arena);
   }
   return s->kernels;
@@ -86,7 +85,8 @@ static _Noreturn void compile_failed(Session *s) {
 }
 
 /* By the definition's address: two kernels of one name are two definitions. The signature is
- * read once. */
+ * read once; the body was checked when the text was read (declare.c) and is again at each new
+ * specialisation, with its values. */
 static KernelInfo *info_of(Session *s, Value kernel) {
   KernelCache *c = kernel_cache(s);
   const Object *o = kernel.as.obj;
@@ -98,7 +98,7 @@ static KernelInfo *info_of(Session *s, Value kernel) {
   info->ast = o->as.kernel.ast;
   info->specs = map_new(s->arena);
   if (info->ast) {
-    info->sema = sema_declare(s->arena, info->ast, scope_of(o->as.kernel.module), &s->diags);
+    info->sema = sema_read(s->arena, info->ast, scope_of(o->as.kernel.module), &s->diags);
     if (!info->sema || s->diags.errors > 0)
       compile_failed(s);
   }

@@ -43,7 +43,6 @@ typedef struct KernelInfo {
 } KernelInfo;
 
 struct KernelCache {
-  Arena *arena;
   Map *by_ast; /* AstKernel pointer to KernelInfo */
   Spec *all;
 };

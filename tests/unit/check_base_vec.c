@@ -22,17 +22,13 @@ START_TEST(map_against_a_list) {
   unsigned random = 1;
   for (int step = 0; step < 20000; step++) {
     random = random * 1103515245u + 12345u;
-    int k = (int)(random >> 16) % 200, op = (int)(random >> 8) & 3;
+    int k = (int)(random >> 16) % 200;
     const char *key = arena_printf(a, "key%d", k);
-    if (op < 2) {
+    if (random >> 8 & 1) {
       int *value = &values[step % 500];
       ck_assert_ptr_eq(map_set(m, key, value), model[k]);
       count += !model[k];
       model[k] = value;
-    } else if (op == 2) {
-      ck_assert_int_eq(map_remove(m, key), model[k] != NULL);
-      count -= model[k] != NULL;
-      model[k] = NULL;
     }
     ck_assert_ptr_eq(map_get(m, key), model[k]);
     ck_assert_uint_eq(map_count(m), (size_t)count);
@@ -52,10 +48,7 @@ START_TEST(map_iterates_in_order_of_insertion) {
   for (size_t i = 0; i < 5; i++)
     ck_assert_str_eq(map_key(m, i), keys[i]);
   ck_assert_ptr_eq(map_value(m, 1), &m);
-  ck_assert(map_remove(m, ""));
-  ck_assert(!map_remove(m, ""));
-  ck_assert_str_eq(map_key(m, 2), "m");
-  ck_assert_ptr_null(map_get(m, ""));
+  ck_assert_ptr_eq(map_get(m, ""), &x);
   arena_free(a);
 }
 END_TEST

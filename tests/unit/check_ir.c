@@ -164,7 +164,6 @@ static void check_round_trip(IrKernel *k, const char *what) {
   ck_assert_msg(!strcmp(first, second), "%s:\n%s", what, difference(a, first, second));
   const char *third = print_one(a, ir_kernel_clone(a, k));
   ck_assert_msg(!strcmp(first, third), "%s, cloned:\n%s", what, difference(a, first, third));
-  ck_assert_uint_eq(ir_digest(k), ir_digest(again.v[0]));
   arena_free(a);
 }
 
