@@ -6,7 +6,7 @@
  * from the tile level to threads; the best comes first, and where a pass of it declines (NULL, no
  * diagnostic, a note that says why) the next one is tried. Tests: tests/unit/check_lower.c.
  */
-#include "passes.h"
+#include "sched.h"
 
 #include <stdarg.h>
 
@@ -27,9 +27,17 @@ typedef struct Candidate {
 static const Pass scalar[] = {{"relabel", IR_SCHEDULED, low_relabel},
                               {"scalar", IR_THREAD, low_simple}};
 
+/* The Hopper schedule: one warpgroup loads by TMA, the others multiply. */
+static const Pass warpgroup[] = {
+    {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
+    {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
+    {"roles", IR_SCHEDULED, low_roles},   {"waits", IR_SCHEDULED, low_waits},
+};
+
 #define CANDIDATE(name, arch, list)                                                                \
   { name, arch, list, sizeof list / sizeof *list }
 static const Candidate candidates[] = {
+    CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
     CANDIDATE("scalar", ARCH_ANY, scalar),
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };

@@ -1,0 +1,224 @@
+/* copies.c: pass: which engine does each copy, and how shared tiles lie.
+ *
+ * In: a scheduled kernel with its products chosen. Out: copies that feed products by the tensor
+ * memory accelerator (`engine tma`), their tiles swizzled with the axis side by side that is so in
+ * global memory; results staged in shared memory and stored by it. Always holds: coordinates of
+ * stores are not negative, and everything that the hardware demands of a tensor map is known of the
+ * tensor (LowerFact). Tests: tests/unit/check_schedule.c.
+ */
+#include <inttypes.h>
+
+#include "sched.h"
+
+typedef struct Copies {
+  IrKernel *k;
+  const LowerRequest *r;
+  bool declined;
+  IrBlock allocs;  /* staging tiles */
+  int64_t staging; /* bytes a staging tile may have */
+} Copies;
+
+/* ---------------------------------------------------------------- what the hardware demands */
+
+/* The axis that lies side by side and everything else in units of 16 bytes. */
+static const char *tensor_trouble(const Copies *c, const IrRegion *g) {
+  LowerFact f = lower_fact(c->r, g->buf);
+  if (f.unit_axis < 0 || f.unit_axis >= g->buf->rank || g->buf->rank > 5)
+    return "no axis of stride 1 is known, or it has more than five axes";
+  if (!g->axis[f.unit_axis].keep)
+    return "the tile does not run along the axis of stride 1";
+  if (f.align < 16)
+    return "its address and strides are not known to be multiples of 16 bytes";
+  if (!f.index32)
+    return "its offsets are not known to fit 32 bits";
+  for (int i = 0; i < g->buf->rank; i++)
+    if (g->axis[i].step != 1 || g->axis[i].stop)
+      return "the region has steps or ends early";
+  return ir_region_rank(g) == 2 ? NULL : "the region has not two axes";
+}
+
+/* Of the tile's two axes the one that lies side by side in the tensor. */
+static int inner_axis(const Copies *c, const IrRegion *g) {
+  int unit = lower_fact(c->r, g->buf).unit_axis, place = 0;
+  for (int i = 0; i < unit; i++)
+    place += g->axis[i].keep;
+  return g->trans ? 1 - place : place;
+}
+
+/* ---------------------------------------------------------------- loads for products */
+
+/* The widest span that the rows fill: what is loaded beyond a tile's end is a neighbour's, which no
+ * product reads. */
+static IrLayout *swizzled(IrKernel *k, const IrBuffer *tile, int inner) {
+  IrLayout *l = ARENA_NEW(k->arena, IrLayout);
+  int64_t bytes = sched_extent(tile, inner) * (int64_t)dtype_size(tile->dtype);
+  l->kind = IRL_SWIZZLE;
+  l->amount = bytes > 64 ? 128 : bytes > 32 ? 64 : 32;
+  l->columns = inner == 0;
+  return l;
+}
+
+/* 16-bit operands may lie either way; the patterns repeat by eight rows. */
+static bool plan_load(Copies *c, IrCopy *x) {
+  IrBuffer *tile = x->dst.buf;
+  const char *why = tensor_trouble(c, &x->src);
+  if (!why && (x->src.buf->role != IRR_IN || x->pad || x->src.buf->dtype != tile->dtype))
+    why = "it is written, padded or converted";
+  if (!why && (!sched_whole(&x->dst) || tile->rank != 2))
+    why = "its tile is not filled whole";
+  if (why) {
+    c->declined = true;
+    sched_decline(c->r, "the copy of `%s` into `%s`: %s", x->src.buf->name, tile->name, why);
+    return false;
+  }
+  int inner = inner_axis(c, &x->src);
+  if (sched_extent(tile, 1 - inner) % 8) {
+    c->declined = true;
+    sched_decline(c->r, "`%s` has not a multiple of 8 rows", tile->name);
+    return false;
+  }
+  tile->layout = swizzled(c->k, tile, inner);
+  x->engine = IRE_TMA;
+  return true;
+}
+
+/* ---------------------------------------------------------------- results */
+
+/* Rows of a staging tile are exactly the box: the pattern is the widest that divides them. */
+static IrLayout *staging_layout(IrKernel *k, int64_t bytes) {
+  IrLayout *l = ARENA_NEW(k->arena, IrLayout);
+  for (int64_t span = 128; span >= 32 && !l->amount; span /= 2)
+    if (bytes % span == 0)
+      *l = (IrLayout){.kind = IRL_SWIZZLE, .amount = span};
+  return l; /* else in rows */
+}
+
+static IrBuffer *staging_tile(Copies *c, const IrCopy *x, int64_t columns) {
+  IrExpr *extent[] = {ir_int(c->k, sched_extent(x->src.buf, 0)), ir_int(c->k, columns)};
+  IrBuffer *b = ir_buffer(c->k, IRS_SHARED, "staging", x->dst.buf->dtype, 2, extent);
+  b->layout = staging_layout(c->k, columns * (int64_t)dtype_size(b->dtype));
+  ir_add(c->k, &c->allocs, IRK_ALLOC, c->k->span)->as.alloc = b;
+  return b;
+}
+
+/* Whether a result goes to global memory through a staging tile. */
+static bool staged(const Copies *c, const IrCopy *x) {
+  const IrRegion *g = &x->dst;
+  int64_t lo, hi;
+  if (x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
+      dtype_size(g->buf->dtype) != 2 || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
+      tensor_trouble(c, g) || inner_axis(c, g) != 1 || sched_extent(x->src.buf, 1) % 8)
+    return false;
+  for (int i = 0; i < g->buf->rank; i++)
+    if (!ir_range(g->axis[i].origin, &lo, &hi) || lo < 0)
+      return false;
+  return true;
+}
+
+/* The columns of the region, of which the tile is a part. */
+static void narrow(IrKernel *k, IrRegion *g, int64_t from, int64_t columns) {
+  for (int i = g->buf->rank - 1; i >= 0; i--) {
+    IrAxis *x = &g->axis[i];
+    if (!x->keep)
+      continue;
+    x->origin = ir_op2(k, OP_ADD, x->origin, ir_int(k, from));
+    x->extent = columns;
+    return;
+  }
+}
+
+/* One part of the columns: the tile is free once the store before has read it. */
+static void store_part(Copies *c, IrBlock *out, const IrStmt *st, IrBuffer *tile, int64_t from) {
+  IrKernel *k = c->k;
+  int64_t columns = sched_extent(tile, 1);
+  IrCopy in = st->as.copy, away = st->as.copy;
+  in.dst = away.src = ir_whole(k, tile);
+  away.engine = IRE_TMA;
+  narrow(k, &in.src, from, columns);
+  narrow(k, &away.dst, from, columns);
+  ir_add(k, out, IRK_STORE_WAIT, st->span)->as.wait = 0;
+  ir_add(k, out, IRK_SYNC, st->span)->as.sync.groups = true;
+  ir_add(k, out, IRK_COPY, st->span)->as.copy = in;
+  ir_add(k, out, IRK_SYNC, st->span)->as.sync = (IrSync){.groups = true, .proxy_async = true};
+  ir_add(k, out, IRK_COPY, st->span)->as.copy = away;
+}
+
+/* In one part, or two where the whole takes more shared memory than there is. */
+static void store_staged(Copies *c, IrBlock *out, const IrStmt *st) {
+  int64_t columns = sched_extent(st->as.copy.src.buf, 1);
+  int64_t bytes = sched_extent(st->as.copy.src.buf, 0) * columns * 2;
+  bool halves = bytes > c->staging && columns % 128 == 0;
+  IrBuffer *tile = staging_tile(c, &st->as.copy, halves ? columns / 2 : columns);
+  for (int64_t at = 0; at < columns; at += sched_extent(tile, 1))
+    store_part(c, out, st, tile, at);
+}
+
+/* ---------------------------------------------------------------- the walk */
+
+static bool feeds_product(Copies *c, const IrBuffer *tile) {
+  SchedUses u = sched_uses(&c->k->body, tile);
+  return u.dots > 0;
+}
+
+static void plan_block(Copies *c, IrBlock *b) {
+  IrBlock out = {0}, *inner;
+  for (size_t i = 0; i < b->n; i++) {
+    IrStmt *st = b->v[i];
+    bool copy = st->kind == IRK_COPY;
+    if (copy && st->as.copy.dst.buf->space == IRS_SHARED &&
+        st->as.copy.src.buf->space == IRS_GLOBAL && feeds_product(c, st->as.copy.dst.buf))
+      plan_load(c, &st->as.copy);
+    if (copy && staged(c, &st->as.copy)) {
+      store_staged(c, &out, st);
+      continue;
+    }
+    for (int j = 0; (inner = ir_nested(st, j)) && st->kind != IRK_MAP; j++)
+      plan_block(c, inner);
+    sched_push(c->k, &out, st);
+  }
+  *b = out;
+}
+
+/* Shared tiles that products read come from copies alone. */
+static bool check_operand(IrStmt *st, void *ctx) {
+  Copies *c = ctx;
+  if (st->kind != IRK_DOT || c->declined)
+    return true;
+  const IrBuffer *side[] = {st->as.dot.a.buf, st->as.dot.b.buf};
+  for (int i = 0; i < 2; i++) {
+    SchedUses u = sched_uses(&c->k->body, side[i]);
+    if (side[i]->space != IRS_SHARED || (u.writes == 1 && u.copies == 1 && u.reads == u.dots))
+      continue;
+    c->declined = true;
+    sched_decline(c->r, "`%s` is filled or read by more than one copy and products", side[i]->name);
+  }
+  return true;
+}
+
+/* What the operands take, with the stages asked for, of the shared memory. */
+static int64_t operand_bytes(Copies *c) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < c->k->buffers.n; i++) {
+    const IrBuffer *b = c->k->buffers.v[i];
+    if (b->space == IRS_SHARED && feeds_product(c, b))
+      bytes += sched_tile_bytes(b);
+  }
+  return bytes;
+}
+
+IrKernel *low_copies(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
+  enum { LEAST_STAGES = 3 }; /* two would leave the tensor cores waiting */
+  (void)sink;
+  IrKernel *k = ir_kernel_clone(a, from);
+  Copies c = {.k = k, .r = r};
+  ir_walk(&k->body, check_operand, &c);
+  c.staging = (int64_t)r->target->shared_limit - 1024 - LEAST_STAGES * operand_bytes(&c);
+  plan_block(&c, &k->body);
+  if (c.declined)
+    return NULL;
+  for (size_t i = 0; i < c.allocs.n; i++)
+    sched_insert(k, &k->body, i, c.allocs.v[i]);
+  if (c.allocs.n)
+    ir_add(k, &k->body, IRK_STORE_WAIT, k->span)->as.wait = 0;
+  return k;
+}

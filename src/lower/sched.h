@@ -1,0 +1,56 @@
+/* sched.h: the passes from the tile level to the Hopper schedule; what their files share. Private.
+ *
+ * The form between passes is the scheduled IR itself: what a pass decides it writes into the kernel
+ * (a product's unit, a copy's engine, a tile's layout and stages, the block's threads). A pass that
+ * cannot do a kernel says so by sched_decline and gives NULL.
+ * Tests: tests/unit/check_schedule.c.
+ */
+#ifndef TILESH_LOWER_SCHED_H
+#define TILESH_LOWER_SCHED_H
+
+#include "passes.h"
+
+enum { GROUP_THREADS = 128, GROUP_WARPS = 4 }; /* of a warpgroup */
+
+/* A note "warpgroup schedule: …"; returns NULL, for `return sched_decline(…)`. */
+IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The passes, in this order; each says in its file what goes in and what comes out. */
+IrKernel *low_select(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_roles(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+
+/* sched_tools.c: what statements do to buffers. */
+typedef struct SchedUses { /* of one buffer, over a block with everything nested in it */
+  int reads, writes;       /* statements; declarations are neither */
+  int dots;                /* products that read it */
+  int copies;              /* copies that write it */
+} SchedUses;
+SchedUses sched_uses(IrBlock *b, const IrBuffer *buf);
+bool sched_reads(IrStmt *s, const IrBuffer *buf); /* it or what is nested in it */
+bool sched_writes(IrStmt *s, const IrBuffer *buf);
+/* Whether a region is all of its tile, not transposed. */
+bool sched_whole(const IrRegion *r);
+/* Constant extent of a tile's axis. */
+int64_t sched_extent(const IrBuffer *b, int axis);
+
+/* Blocks are changed by building them anew. */
+void sched_push(IrKernel *k, IrBlock *b, IrStmt *s);
+/* Puts s before the i-th statement. */
+void sched_insert(IrKernel *k, IrBlock *b, size_t i, IrStmt *s);
+void sched_remove(IrBlock *b, size_t i);
+/* A statement that stands in no block yet. */
+IrStmt *sched_stmt(IrKernel *k, IrKind kind, Span span);
+/* Takes the ALLOC of a tile out of the body, wherever it is; NULL if there is none. */
+IrStmt *sched_take_alloc(IrBlock *b, const IrBuffer *buf);
+/* A copy of the block within the same kernel, which defines variables of its own. */
+IrBlock sched_copy_block(IrKernel *k, const IrBlock *b);
+
+/* Bytes of one stage of a shared tile as it lies: rows of whole swizzle spans. */
+int64_t sched_tile_bytes(const IrBuffer *b);
+
+#endif
