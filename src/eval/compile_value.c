@@ -406,6 +406,7 @@ static void operands_done(Compiler *c, IrExpr *e) {
 static Reg operation(Compiler *c, IrExpr *e, bool lanes, const Section *s) {
   EvalInsn in = {.op = e->op, .type = (uint8_t)e->type, .nsrc = e->nargs, .mask = c->mask};
   in.code = lanes ? BC_OP_LANES : (uint16_t)quick_code(e);
+  in.from = (uint8_t)e->arg[0]->type;
   bool same_size = true;
   size_t size = dtype_compute_size(e->type);
   for (int i = 0; i < e->nargs; i++) {

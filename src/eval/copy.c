@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "race.h"
+#include "watch.h"
 
 enum { CHUNK = 512 };
 
@@ -316,6 +317,8 @@ EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
     memcpy(&p.pad, machine_reg(a, c->pad), sizeof p.pad);
   if (a->block->races && eval_races_region(a, &d, RACE_WRITE) != EVAL_OK)
     return EVAL_FAULTED;
+  if (a->block->watch)
+    eval_watch_copy(a, &d, &s);
   run_rows(&p);
   eval_region_mark_written(&d);
   return a->block->races ? eval_races_settle(a) : EVAL_OK;

@@ -15,6 +15,7 @@
 
 #include "run.h"
 #include "sched.h"
+#include "watch.h"
 
 /* ---------------------------------------------------------------- transposing */
 
@@ -227,12 +228,23 @@ EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalV
   return EVAL_OK;
 }
 
+/* The operands are looked at only where the result holds something special. */
+static void watch_product(EvalAgent *a, const EvalView *x, const EvalView *y, const EvalView *z,
+                          unsigned had) {
+  if (eval_watch_look(z) & ~had)
+    eval_watch_result(a, "the product", z, had | eval_watch_look(x) | eval_watch_look(y));
+}
+
 /* At once: nothing else can see what lies between. */
 EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c) {
   EvalView x, y, z;
   EvalResult r = eval_dot_views(a, c, &x, &y, &z);
-  if (r == EVAL_OK)
-    r = eval_dot_product(a, c, &x, &y, &z);
+  if (r != EVAL_OK)
+    return r;
+  unsigned had = a->block->watch && c->accumulate ? eval_watch_look(&z) : 0;
+  r = eval_dot_product(a, c, &x, &y, &z);
+  if (r == EVAL_OK && a->block->watch)
+    watch_product(a, &x, &y, &z, had);
   if (r == EVAL_OK)
     eval_region_mark_written(&z);
   return r;

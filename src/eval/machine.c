@@ -13,6 +13,7 @@
 #include "program.h"
 #include "run.h"
 #include "sched.h"
+#include "watch.h"
 
 /* ---------------------------------------------------------------- values */
 
@@ -90,6 +91,14 @@ static EvalResult arithmetic_fault(EvalAgent *a, const EvalInsn *in) {
 static EvalResult op_one(EvalAgent *a, const EvalInsn *in) {
   const void *src[4] = {a->reg[in->src[0]], a->reg[in->src[1]], a->reg[in->src[2]],
                         a->reg[in->src[3]]};
+  if (a->block->watch) {
+    uint64_t out = 0;
+    if (in->as.strip[a->block->isa](1, &out, src) != 1)
+      return arithmetic_fault(a, in);
+    eval_watch_values(a, in, src, &out, 1);
+    memcpy(a->reg[in->dst], &out, dtype_compute_size((DType)in->type));
+    return EVAL_OK;
+  }
   if (in->as.strip[a->block->isa](1, a->reg[in->dst], src) == 1)
     return EVAL_OK;
   return arithmetic_fault(a, in);
@@ -116,10 +125,13 @@ static EvalResult op_lanes(EvalAgent *a, const EvalInsn *in) {
   void *src[4] = {a->reg[in->src[0]], a->reg[in->src[1]], a->reg[in->src[2]], a->reg[in->src[3]]};
   void *dst = a->reg[in->dst];
   size_t n = (size_t)a->lanes;
-  /* Where it may fault the operands must survive. */
-  bool keep = op_can_fault(in->op, (DType)in->type) && (dst == src[0] || dst == src[1]);
+  /* Where it may fault or is watched the operands must survive. */
+  bool keep = a->block->watch ||
+              (op_can_fault(in->op, (DType)in->type) && (dst == src[0] || dst == src[1]));
   size_t done = in->as.strip[a->block->isa](n, keep ? a->scratch : dst, (const void *const *)src);
   EvalResult r = done == n ? EVAL_OK : lane_fault(a, in, src, (int)done);
+  if (a->block->watch && r == EVAL_OK)
+    eval_watch_values(a, in, (const void *const *)src, a->scratch, (int)n);
   if (keep)
     memcpy(dst, a->scratch, n * dtype_compute_size((DType)in->type));
   return r;

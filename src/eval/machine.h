@@ -36,6 +36,7 @@ typedef struct EvalKernels EvalKernels;
 typedef struct EvalMapState EvalMapState;
 typedef struct EvalLaunch EvalLaunch;
 typedef struct EvalRaces EvalRaces;
+typedef struct EvalWatch EvalWatch;
 
 /* How an instruction ended. BLOCKED: nothing has happened; the agent runs the instruction again
  * when the scheduler comes back to it. */
@@ -102,6 +103,7 @@ struct EvalBlock {
   void *device;            /* thread level: THREAD's state of the block, from eval_device_new */
   struct EvalSched *sched; /* scheduled level: channels and products in flight (sched.c) */
   struct EvalRaces *races; /* NULL: not looked for (race.h) */
+  struct EvalWatch *watch; /* NULL: values are not watched (watch.h) */
   Str *print;              /* where REPORT appends; flushed in block order */
   OpIsa isa;               /* of the launch, never OPS_BEST */
   const EvalKernels *kernels;

@@ -112,6 +112,7 @@ struct EvalInsn {
     int64_t imm;
   } as;
   OpCode op; /* BC_OP_*: for the words of a fault; BC_ATOMIC */
+  uint8_t from; /* BC_OP_*: type of the first operand */
 };
 
 typedef struct EvalCodes {

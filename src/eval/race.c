@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "race.h"
+#include "watch.h"
 
 EvalRaces *eval_races_new(const EvalLaunch *l) {
   Arena *arena = arena_new(NULL, "races");
@@ -71,6 +72,8 @@ EvalResult eval_races_access(EvalAgent *a, const EvalInsn *in, const EvalAccess 
     r = eval_race_map_access(a, in, x, m, kind, l, map);
   if (r == EVAL_OK && blocks)
     r = eval_race_blocks_access(a, in, x, m, kind, l, map);
+  if (r == EVAL_OK && blocks && kind == RACE_WRITE)
+    eval_watch_store(a, in, x, m, l, map);
   return r;
 }
 

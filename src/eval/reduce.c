@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "run.h"
+#include "watch.h"
 
 enum { CHUNK = 512, TURN = 64 };
 
@@ -211,17 +212,29 @@ static EvalResult reduce_axis(EvalAgent *a, const EvalReduceCode *c, const EvalV
   }
 }
 
+/* Only these make infinities and NaN of numbers. */
+static bool sums(OpCode op) {
+  return op == OP_SUM || op == OP_PROD;
+}
+
 /* The source must be written whole before anything is folded. */
 EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
   EvalView s, d;
   EvalResult r = eval_region_resolve(a, &c->src, NULL, &s);
   if (r == EVAL_OK)
     r = eval_region_read(a, &s);
+  if (r == EVAL_OK && c->axis < 0)
+    r = reduce_whole(a, c, &s);
+  if (r == EVAL_OK && c->axis < 0 && a->block->watch && sums(c->op))
+    eval_watch_scalar(a, op_info(c->op)->name, op_reduce_type(c->op, s.mem->dtype),
+                      machine_reg(a, c->scalar), eval_watch_look(&s));
   if (r != EVAL_OK || c->axis < 0)
-    return r != EVAL_OK ? r : reduce_whole(a, c, &s);
+    return r;
   r = eval_region_resolve(a, &c->dst, NULL, &d);
   if (r == EVAL_OK)
     r = can_turn(c, &s, &d) ? reduce_turned(a, c, &s, &d) : reduce_axis(a, c, &s, &d);
+  if (r == EVAL_OK && a->block->watch && sums(c->op))
+    eval_watch_result(a, op_info(c->op)->name, &d, eval_watch_look(&s));
   if (r == EVAL_OK)
     eval_region_mark_written(&d);
   return r;
@@ -262,6 +275,7 @@ EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c) {
   for (int k = 0; k < s.rank; k++)
     if (s.extent[k] == 0)
       return EVAL_OK;
+  unsigned had = a->block->watch ? eval_watch_look(&s) : 0;
   for (;;) {
     int64_t at = s.base, to = d.base;
     for (int k = 0; k < s.rank; k++) {
@@ -275,6 +289,8 @@ EvalResult eval_scan_run(EvalAgent *a, const EvalScanCode *c) {
     if (k < 0)
       break;
   }
+  if (a->block->watch && sums(c->op))
+    eval_watch_result(a, op_info(c->op)->name, &d, had);
   eval_region_mark_written(&d);
   return EVAL_OK;
 }

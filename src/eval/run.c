@@ -11,6 +11,7 @@
  */
 #include "race.h"
 #include "sched.h"
+#include "watch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ void eval_block_start(EvalBlock *b, int64_t linear) {
   if (b->device)
     eval_device_start(b);
   b->races = l->races;
+  b->watch = l->watch;
   if (b->races)
     eval_races_start(b);
   for (int i = 0; i < b->nagents; i++)
@@ -466,6 +468,25 @@ static Status outcome(EvalLaunch *l, DiagSink *sink) {
   return ST_OK;
 }
 
+/* What is found must not depend on timing: one block after the other. */
+static void watch_all(EvalLaunch *l) {
+  l->serial = true;
+  l->races = eval_races_new(l);
+  l->watch = eval_watch_new(l);
+  if (!l->races)
+    atomic_store(&l->failed, ST_NOMEM);
+}
+
+/* Warnings come before the fault, which the call is then named with. */
+static void report_findings(EvalLaunch *l, DiagSink *sink) {
+  if (l->races)
+    eval_races_report(l->races, sink);
+  if (l->watch)
+    eval_watch_report(l->watch, sink);
+  eval_races_free(l->races);
+  eval_watch_free(l->watch);
+}
+
 /* All memory of the launch is given back, also after a fault. */
 Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, DiagSink *sink) {
   EvalLaunch l = {.program = p, .binding = binding, .options = o, .blocks = 1};
@@ -487,12 +508,8 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   if (!l.worker)
     return ST_NOMEM;
   l.serial = p->in_order || !eval_print_open(&l);
-  if (o->checks == CHECKS_ALL && p->kernel->level != IR_THREAD) {
-    l.serial = true; /* what is found must not depend on timing */
-    l.races = eval_races_new(&l);
-    if (!l.races)
-      atomic_store(&l.failed, ST_NOMEM);
-  }
+  if (o->checks == CHECKS_ALL && p->kernel->level != IR_THREAD)
+    watch_all(&l);
   pthread_mutex_init(&l.mutex, NULL);
   set_order(&l);
   run_all(&l);
@@ -504,9 +521,7 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   }
   if (o->blocks_run)
     *o->blocks_run = p->interleave ? l.blocks : atomic_load(&l.ran);
-  if (l.races)
-    eval_races_report(l.races, sink);
-  eval_races_free(l.races);
+  report_findings(&l, sink);
   Status status = outcome(&l, sink);
   pthread_mutex_destroy(&l.mutex);
   free(l.worker);
