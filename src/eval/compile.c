@@ -201,6 +201,9 @@ static EvalProgram *compile(Arena *a, IrKernel *k, bool stops, DiagSink *sink) {
   if (c->thread)
     ir_uniform(k); /* decides what is one element and what is one a lane */
   ir_walk(&k->body, scan_order, c);
+  p->sched = k->level == IR_SCHEDULED;
+  if (k->level == IR_TILE)
+    ir_walk(&k->body, eval_sched_needed, &p->sched);
   bind_variables(c);
   p->live = c->live;
   eval_value_count_uses(c, &k->body);

@@ -149,6 +149,10 @@ void eval_compile_touch(Compiler *c, IrStmt *s);
 void eval_compile_fork(Compiler *c, IrStmt *s);
 struct SchedTiles *eval_compile_tiles(Compiler *c, const IrTileLoop *l);
 bool eval_compile_scheduled(Compiler *c, IrStmt *s);
+/* The arrival at a barrier that a copy's end is. */
+void eval_compile_signal(Compiler *c, const IrAccess *at);
+/* For ir_walk; ctx: a bool, set where the kernel has roles or barriers. */
+bool eval_sched_needed(IrStmt *s, void *ctx);
 void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out);
 void eval_compile_combine(Compiler *c, OpCode op, DType t, OpStrip out[3]);
 int eval_compile_array(Compiler *c, const IrBuffer *b);

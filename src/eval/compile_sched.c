@@ -105,6 +105,30 @@ void eval_compile_fork(Compiler *c, IrStmt *s) {
   eval_patch(c, end);
 }
 
+/* ---------------------------------------------------------------- barriers */
+
+/* Which one, and for AWAIT which phase of it. */
+static void emit_barrier(Compiler *c, EvalCode code, const IrAccess *at, IrExpr *parity) {
+  SchedBarrier *x = ARENA_NEW(c->arena, SchedBarrier);
+  x->buf = at->buf;
+  for (int i = 0; i < at->buf->rank; i++)
+    x->index[i] = eval_value_int(c, at->index[i]);
+  if (parity)
+    x->parity = eval_value_int(c, parity);
+  eval_emit(c, (EvalInsn){.code = (uint16_t)code, .as.data = x});
+}
+
+/* After the copy whose end it tells: here a copy has ended when the next instruction runs. */
+void eval_compile_signal(Compiler *c, const IrAccess *at) {
+  emit_barrier(c, BC_ARRIVE, at, NULL);
+}
+
+/* Whether agents of a tile-level kernel may wait for one another. */
+bool eval_sched_needed(IrStmt *s, void *ctx) {
+  *(bool *)ctx |= s->kind == IRK_ROLES || s->kind == IRK_ARRIVE || s->kind == IRK_AWAIT;
+  return true;
+}
+
 /* ---------------------------------------------------------------- the others */
 
 /* One instruction a statement. */
@@ -143,6 +167,12 @@ bool eval_compile_scheduled(Compiler *c, IrStmt *s) {
   EvalInsn in = {.code = (uint16_t)code_of(s->kind)};
   switch (s->kind) {
   case IRK_STORE_WAIT:
+    return true;
+  case IRK_ARRIVE:
+    emit_barrier(c, BC_ARRIVE, &s->as.barrier.at, NULL);
+    return true;
+  case IRK_AWAIT:
+    emit_barrier(c, BC_AWAIT, &s->as.barrier.at, s->as.barrier.parity);
     return true;
   case IRK_CHANNEL:
     check_channel(c, s->as.channel);

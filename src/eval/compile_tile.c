@@ -74,7 +74,7 @@ void eval_compile_alloc(Compiler *c, IrStmt *s) {
     c->p->tile_bytes = c->tile_bytes;
   if (c->map_bytes > c->p->map_bytes)
     c->p->map_bytes = c->map_bytes;
-  eval_emit(c, (EvalInsn){.code = BC_ALLOC, .as.imm = b->id});
+  eval_emit(c, (EvalInsn){.code = b->arrivals ? BC_BARRIER : BC_ALLOC, .as.imm = b->id});
 }
 
 /* ---------------------------------------------------------------- map */
@@ -177,6 +177,8 @@ static void compile_copy(Compiler *c, IrStmt *s) {
     x->pad_type = s->as.copy.dst.buf->dtype;
   }
   eval_emit(c, (EvalInsn){.code = BC_COPY, .as.data = x});
+  if (s->as.copy.signal.buf)
+    eval_compile_signal(c, &s->as.copy.signal);
 }
 
 /* A scalar result lives in a register like any `let`. */

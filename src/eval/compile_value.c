@@ -109,7 +109,7 @@ void eval_scope_close(Compiler *c) {
     reg_free(c, e.reg);
   }
   /* Roles run at once, and products outlive scopes: there tiles never share memory. */
-  if (c->k->level != IR_SCHEDULED) {
+  if (!c->p->sched) {
     c->tile_bytes = s->tile_bytes;
     c->map_bytes = s->map_bytes;
   }

@@ -85,6 +85,9 @@ typedef enum EvalCode {
   BC_FORK, /* starts the roles' agents */
   BC_JOIN, /* waits until they have ended */
   BC_SYNC,
+  BC_BARRIER,    /* the author's barriers (barrier.c): declared, */
+  BC_ARRIVE,     /* arrived at, */
+  BC_AWAIT,      /* waited for */
   BC_TILE_START, /* TILE_LOOP: the first number; then its indices, or a jump; then the next */
   BC_TILE,
   BC_TILE_NEXT,
@@ -310,6 +313,7 @@ struct EvalProgram {
   EvalArrayInfo *array;
   int narrays;
   int agents;      /* of a block */
+  bool sched;      /* roles, channels or barriers: agents wait for one another (sched.c) */
   bool in_order;   /* the result depends on the order of blocks: one after the other */
   bool interleave; /* blocks wait for each other: all at once, taking turns */
   bool orders;     /* some block looks at what an atomic found: blocks may be ordered by it */

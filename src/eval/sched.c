@@ -548,8 +548,10 @@ EvalResult eval_sched_run(EvalAgent *a, const EvalInsn *in) {
     return fork_roles(a, in->as.data);
   case BC_JOIN:
     return join(a);
-  default: /* BC_SYNC */
+  case BC_SYNC:
     return sync_roles(a, in->as.data);
+  default:
+    return eval_barrier_run(a, in);
   }
 }
 
@@ -569,12 +571,14 @@ static void add_ring(const EvalAgent *a, const EvalInsn *in, Str *out) {
 }
 
 /* "consumer for stage 1 of channel ch to be committed (0 of 1 have) at line 24" */
-static void add_agent(const EvalAgent *a, Str *out) {
+static void add_agent(EvalAgent *a, Str *out) {
   const EvalInsn *in = machine_insn(a);
   char line[48];
   str_addf(out, "%s%s for ", out->n ? "; " : "", eval_sched_role(a));
   if (in->code == BC_ACQUIRE || in->code == BC_WAIT)
     add_ring(a, in, out);
+  else if (in->code == BC_AWAIT)
+    eval_barrier_waits_for(a, in, out);
   else
     str_add(out, in->code == BC_SYNC ? "the others at a barrier" : "another block");
   str_addf(out, " at %s", line_of(a->block, a->pc, line, sizeof line));

@@ -35,6 +35,13 @@ typedef struct SchedTiles { /* TILE_LOOP */
   DType type[3];
 } SchedTiles;
 
+/* ARRIVE, AWAIT: one barrier of an array. */
+typedef struct SchedBarrier {
+  const IrBuffer *buf;
+  EvalInt index[IR_MAX_RANK];
+  EvalInt parity; /* AWAIT */
+} SchedBarrier;
+
 /* compile_sched.c */
 bool eval_sched_channel_tile(const IrKernel *k, const IrBuffer *b, int *stages);
 
@@ -54,6 +61,10 @@ EvalResult eval_sched_end(EvalAgent *a);
 EvalResult eval_sched_deadlock(EvalBlock *b);
 /* "producer", or "the block" outside roles. */
 const char *eval_sched_role(const EvalAgent *a);
+
+/* barrier.c: BC_BARRIER, BC_ARRIVE, BC_AWAIT; what a blocked BC_AWAIT waits for, as text. */
+EvalResult eval_barrier_run(EvalAgent *a, const EvalInsn *in);
+void eval_barrier_waits_for(EvalAgent *a, const EvalInsn *in, Str *out);
 
 /* dot.c: operands and result of a product with all checks, then the product itself. */
 EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,

@@ -212,7 +212,7 @@ static void prepare(EvalWorker *w) {
   }
   for (int i = 0; i < b->nagents; i++)
     prepare_agent(&b->agent[i]);
-  if (b->program->kernel->level == IR_SCHEDULED)
+  if (b->program->sched)
     b->sched = eval_sched_new(b);
 }
 

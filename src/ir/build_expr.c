@@ -245,7 +245,7 @@ IrExpr *build_scalar(Build *b, const TExpr *e) {
   case TE_ATOMIC:
     return atomic(b, e, true);
   default: /* a tile where the checker promised a scalar: a bug of ours */
-    diag_add(b->sink, E0312, e->span, "this value cannot be built");
+    diag_add(b->sink, E0651, e->span, "this value cannot be built: please report it");
     return ir_int(b->k, 0);
   }
 }

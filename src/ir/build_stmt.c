@@ -72,6 +72,7 @@ static void alloc(Build *b, const TStmt *s) {
   TBuf *t = s->as.alloc;
   IrBuffer *buf = build_tile(b, spaces[t->space], t->name, t->dtype, t->rank, t->extent);
   t->ir = buf;
+  buf->arrivals = t->barrier ? t->arrivals : 0;
   if (t->layout != TL_NONE)
     buf->layout = layout(b, t);
 }
@@ -111,6 +112,9 @@ static IrRegion through_temporary(Build *b, const IrRegion *src) {
 static void copy(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.copy.dst), src;
   IrExpr *pad = s->as.copy.pad ? build_scalar(b, s->as.copy.pad) : NULL;
+  IrAccess signal = {0};
+  if (s->as.copy.signal.buf)
+    signal = build_access(b, &s->as.copy.signal);
   /* Between tiles a copy of an expression is an assignment. */
   if (s->as.copy.value && dst.buf->space != IRS_GLOBAL) {
     build_assign(b, &dst, s->as.copy.value);
@@ -126,6 +130,8 @@ static void copy(Build *b, const TStmt *s) {
   t->as.copy.dst = dst;
   t->as.copy.src = src;
   t->as.copy.pad = pad;
+  if (s->as.copy.signal.buf)
+    t->as.copy.signal = signal;
 }
 
 /* Operands that read the accumulator's buffer are kept apart first. */
@@ -240,6 +246,44 @@ static void if_(Build *b, const TStmt *s) {
   block(b, &s->as.branch.other, &t->as.if_.other);
 }
 
+/* ---------------------------------------------------------------- roles */
+
+/* Which barrier, then which phase. */
+static void barrier(Build *b, const TStmt *s) {
+  IrAccess at = build_access(b, &s->as.barrier.at);
+  IrExpr *parity = s->kind == TS_WAIT ? build_scalar(b, s->as.barrier.parity) : NULL;
+  IrStmt *t = build_add(b, s->kind == TS_WAIT ? IRK_AWAIT : IRK_ARRIVE);
+  t->as.barrier.at = at;
+  t->as.barrier.parity = parity;
+}
+
+/* Several of one kind are told apart in messages: consumer, consumer_2. */
+static const char *role_name(Build *b, const TStmt *s, int i) {
+  const char *name = s->as.roles.v[i].producer ? "producer" : "consumer";
+  int same = 1;
+  for (int j = 0; j < i; j++)
+    same += s->as.roles.v[j].producer == s->as.roles.v[i].producer;
+  return same == 1 ? name : arena_printf(b->k->arena, "%s_%d", name, same);
+}
+
+/* Warps in the order of writing, four a warpgroup. */
+static void roles(Build *b, const TStmt *s) {
+  IrStmt *t = build_add(b, IRK_ROLES);
+  int n = s->as.roles.n, warp = 0;
+  t->as.roles.role = ARENA_ARRAY(b->k->arena, IrRoleBody, n);
+  t->as.roles.nroles = n;
+  for (int i = 0; i < n; i++) {
+    const TRole *from = &s->as.roles.v[i];
+    IrRoleBody *r = &t->as.roles.role[i];
+    *r = (IrRoleBody){.name = role_name(b, s, i),
+                      .first_warp = warp,
+                      .warps = 4 * from->warpgroups,
+                      .registers = from->registers};
+    warp += r->warps;
+    block(b, &from->body, &r->body);
+  }
+}
+
 /* ---------------------------------------------------------------- reports */
 
 /* Words as text, tiles as regions, numbers as values. */
@@ -319,6 +363,13 @@ static void stmt(Build *b, const TStmt *s) {
     break;
   case TS_RETURN:
     build_add(b, IRK_RETURN);
+    break;
+  case TS_ROLES:
+    roles(b, s);
+    break;
+  case TS_ARRIVE:
+  case TS_WAIT:
+    barrier(b, s);
     break;
   case TS_PRINT:
   case TS_ASSERT:

@@ -287,7 +287,7 @@ IrExpr *build_at(Build *b, const TExpr *e, IrExpr *const *index) {
   case TE_APPLY:
     return applied_at(b, e, index);
   default: /* the checker lets none of these into a parallel loop */
-    diag_add(b->sink, E0312, e->span, "this tile cannot be built here");
+    diag_add(b->sink, E0651, e->span, "this tile cannot be built here: please report it");
     return ir_const(b->k, scalar_convert((Scalar){.type = DT_I64}, e->type.dtype));
   }
 }

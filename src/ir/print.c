@@ -62,67 +62,30 @@ static void print_const(Printer *p, const IrExpr *e, DType want) {
 
 /* ---------------------------------------------------------------- expressions */
 
-/* Whether the text of e has a type without its place: some leaf that decides it is no constant.
- * Constants alone say nothing: `3 + 4` has folded, but `1 // 0` stays. */
-static bool typed(const IrExpr *e) {
+static IrOperands operands_of(const IrExpr *e);
+
+/* What the text of e says without its place. Constants alone say nothing: `3 + 4` has folded, but
+ * `1 // 0` stays. */
+static DType said_type(const IrExpr *e) {
   if (e->op == OP_CONST)
-    return e->type == DT_BOOL;
-  switch (op_info(e->op)->rule) {
-  case RULE_SAME:
-  case RULE_FLOAT:
-  case RULE_INT:
-  case RULE_BITS:
-    for (int i = 0; i < e->nargs; i++)
-      if (typed(e->arg[i]))
-        return true;
-    return false;
-  case RULE_SHIFT:
-    return typed(e->arg[0]);
-  case RULE_SELECT:
-    return typed(e->arg[1]) || typed(e->arg[2]);
-  default:
-    return true;
+    return e->type == DT_BOOL ? DT_BOOL : DT_NONE;
+  IrOperands o = operands_of(e);
+  return ir_said_type(&o, e->type);
+}
+
+static IrOperands operands_of(const IrExpr *e) {
+  IrOperands o = {.op = e->op, .n = e->nargs, .left = e->type};
+  for (int i = 0; i < e->nargs; i++) {
+    o.said[i] = said_type(e->arg[i]);
+    o.floats |= o.said[i] == DT_NONE && dtype_is_float(e->arg[i]->type);
   }
+  return o;
 }
 
-/* The type that the reader hands to the operands of e where it wants `want` of e.
- * Mirrors args_type of read_expr.c. */
-static DType operand_type(const IrExpr *e, DType want) {
-  DType t = e->arg[e->op == OP_SELECT ? 1 : 0]->type;
-  bool compare = op_info(e->op)->rule == RULE_COMPARE;
-  for (int i = e->op == OP_SELECT; i < e->nargs; i++)
-    if (typed(e->arg[i]))
-      return t;
-  return compare || want == DT_NONE ? ir_put_default(e->arg[e->op == OP_SELECT ? 1 : 0]) : want;
-}
-
-/* What the reader hands to operand i; it must mirror arg_type of read_expr.c.
- * DT_NONE: the reader expects no type there. */
+/* What the reader hands to operand i. */
 static DType arg_want(const IrExpr *e, int i, DType want) {
-  switch (op_info(e->op)->rule) {
-  case RULE_SAME:
-  case RULE_FLOAT:
-  case RULE_INT:
-  case RULE_BITS:
-  case RULE_COMPARE:
-    return operand_type(e, want);
-  case RULE_SHIFT:
-    if (i == 1)
-      return e->type;
-    return typed(e->arg[0]) ? e->type : want;
-  case RULE_SELECT:
-    return i == 0 ? DT_BOOL : operand_type(e, want);
-  case RULE_BOOL:
-    return DT_BOOL;
-  case RULE_PACK:
-    return DT_F32;
-  case RULE_UNPACK:
-    return DT_U32;
-  case RULE_DESC:
-    return DT_I32;
-  default:
-    return DT_NONE;
-  }
+  IrOperands o = operands_of(e);
+  return ir_operand_want(&o, i, want);
 }
 
 static const Infix infix[] = {

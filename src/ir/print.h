@@ -22,6 +22,20 @@ typedef struct Infix {
 const Infix *ir_infix_of(OpCode op); /* NULL where the operation prints as a call */
 const Infix *ir_infix_spelled(const char *text, size_t n);
 
+/* What the text of an operation's operands says by itself (text.c). */
+typedef struct IrOperands {
+  OpCode op;
+  int n;
+  DType said[4]; /* by operand; DT_NONE: it is made of bare numbers */
+  bool floats;   /* a bare number among those that must agree has a point */
+  DType left;    /* of operand 0, once it is known: a shift's count is read so */
+} IrOperands;
+/* The type that the text of the operation says; fixed: its type where its rule looks at no operand.
+ */
+DType ir_said_type(const IrOperands *o, DType fixed);
+/* What operand i is read as, where the operation is wanted as `want` (DT_NONE: nothing says). */
+DType ir_operand_want(const IrOperands *o, int i, DType want);
+
 /* The type that a reader takes for the constants of e where nothing else says: i64, f32 or bool. */
 DType ir_put_default(const IrExpr *e);
 /* want: the type that the reader expects at this place; DT_NONE where it expects none. */

@@ -292,43 +292,22 @@ static Node *type_name(Typing *t, Node *n) {
   return n;
 }
 
-/* The type that follows from the operands from `first` on, which must agree with each other.
- * The first operand that knows its type speaks for all. */
-static void type_from(Node *n, int first) {
-  for (int i = first; i < n->nargs; i++) {
-    n->floats |= n->arg[i]->floats;
-    if (n->natural == DT_NONE)
-      n->natural = n->arg[i]->natural;
+/* What the printer and the reader share (text.c). */
+static IrOperands operands_of(const Node *n) {
+  IrOperands o = {.op = n->op, .n = n->nargs, .left = DT_NONE};
+  for (int i = 0; i < n->nargs; i++) {
+    o.said[i] = n->arg[i]->natural;
+    o.floats |= n->arg[i]->floats;
   }
+  return o;
 }
 
 /* By the rule of the operation's row. */
 static void type_op(Node *n) {
-  switch (op_info(n->op)->rule) {
-  case RULE_SAME:
-  case RULE_FLOAT:
-  case RULE_INT:
-  case RULE_BITS:
-    type_from(n, 0);
-    break;
-  case RULE_SELECT:
-    type_from(n, 1);
-    break;
-  case RULE_SHIFT:
-    n->natural = n->arg[0]->natural;
-    break;
-  case RULE_CAST:
-  case RULE_BITCAST:
-    n->natural = n->type;
-    break;
-  case RULE_COMPARE:
-  case RULE_BOOL:
-  case RULE_TEST:
-    n->natural = DT_BOOL;
-    break;
-  default:
-    n->natural = op_result(n->op, DT_I32);
-  }
+  IrOperands o = operands_of(n);
+  bool cast = n->op == OP_CAST || n->op == OP_BITCAST;
+  n->natural = ir_said_type(&o, cast ? n->type : op_result(n->op, DT_I32));
+  n->floats = n->natural == DT_NONE && o.floats;
 }
 
 /* A copy of the tree with names found and natural types set.
@@ -389,51 +368,6 @@ static IrExpr *build_float(Reader *r, const Node *n, DType t) {
 
 static IrExpr *build(Reader *r, const Node *n, DType want);
 
-/* What the operands of n are read as, where n itself is wanted as `want`. */
-static DType args_type(const Node *n, DType want) {
-  DType t = DT_NONE;
-  bool floats = false;
-  for (int i = n->op == OP_SELECT; i < n->nargs; i++) {
-    if (t == DT_NONE)
-      t = n->arg[i]->natural;
-    floats |= n->arg[i]->floats;
-  }
-  if (t != DT_NONE)
-    return t;
-  if (want != DT_NONE && op_info(n->op)->rule != RULE_COMPARE)
-    return want;
-  return floats ? DT_F32 : DT_I64;
-}
-
-/* What operand i is wanted as; it must mirror arg_want of print.c.
- * first: operand 0, already built, whose type a shift's count takes. */
-static DType arg_type(const Node *n, int i, DType want, const IrExpr *first) {
-  switch (op_info(n->op)->rule) {
-  case RULE_SAME:
-  case RULE_FLOAT:
-  case RULE_INT:
-  case RULE_BITS:
-  case RULE_COMPARE:
-    return args_type(n, want);
-  case RULE_SHIFT:
-    if (i == 1)
-      return first->type;
-    return n->arg[0]->natural != DT_NONE ? n->arg[0]->natural : want;
-  case RULE_SELECT:
-    return i == 0 ? DT_BOOL : args_type(n, want);
-  case RULE_BOOL:
-    return DT_BOOL;
-  case RULE_PACK:
-    return DT_F32;
-  case RULE_UNPACK:
-    return DT_U32;
-  case RULE_DESC:
-    return DT_I32;
-  default:
-    return DT_NONE;
-  }
-}
-
 /* The IR converts nothing by itself. */
 static bool same_types(IrExpr *const *arg, int from, int n) {
   for (int i = from + 1; i < n; i++)
@@ -489,8 +423,11 @@ static IrExpr *bad_types(Reader *r, const Node *n, IrExpr *const *arg) {
  * Operands left to right, so messages come in the order of the text. */
 static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   IrExpr *arg[4];
-  for (int i = 0; i < n->nargs; i++)
-    arg[i] = build(r, n->arg[i], arg_type(n, i, want, i ? arg[0] : NULL));
+  IrOperands o = operands_of(n);
+  for (int i = 0; i < n->nargs; i++) {
+    arg[i] = build(r, n->arg[i], ir_operand_want(&o, i, want));
+    o.left = arg[0]->type;
+  }
   if (!ir_types_ok(n->op, n->type, arg, n->nargs))
     return bad_types(r, n, arg);
   return ir_expr(r->k, n->op, n->type, arg, n->nargs);

@@ -5,9 +5,9 @@
  *   decl   = NAME [ ':' [ 'inout' ] type ] [ '=' expr ]
  *   type   = NAME [ '[' [ extent { ',' extent } ] ']' ]
  *   extent = 'static' NAME | NAME '=' expr | expr
+ *   barrier = NAME [ '[' extents ']' ] [ '(' 'arrivals' '=' expr ')' ]
  *
- * What each place
- * allows (`inout`, `static D`, an initial value, no type) is one table.
+ * What each place allows (`inout`, `static D`, an initial value, no type) is one table.
  * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile.
  */
 #include <string.h>
@@ -198,7 +198,20 @@ AstDecls parse_loose_decls(Parser *p, DeclKind kind) {
   return (AstDecls){v.v, v.n};
 }
 
-/* `full[stages], done`: a barrier's type is its extents alone. */
+/* `(arrivals = 2)`, which is kept as the barrier's initial value. */
+static AstExpr *parse_arrivals(Parser *p, Span at) {
+  AstArgs args = parse_args(p, parse_open(p));
+  if (args.n == 1 && args.npos == 0 && strcmp(args.v[0].name, "arrivals") == 0)
+    return args.v[0].value;
+  if (!p->failed) {
+    Diag *d = parse_warn(p, E0062, span_join(at, parse_span(p)),
+                         "a barrier has one option, the number of arrivals that end a phase");
+    parse_hint(p, d, "barrier full[2](arrivals = 2)");
+  }
+  return NULL;
+}
+
+/* `full[stages], done(arrivals = 2)`: a barrier's type is its extents alone. */
 AstDecls parse_barriers(Parser *p) {
   VEC(AstDecl) v = {0};
   do {
@@ -211,6 +224,8 @@ AstDecls parse_barriers(Parser *p) {
       d.type->span = parse_span_from(p, open);
       check_extents(p, d.type, false);
     }
+    if (parse_at(p, T_LPAREN))
+      d.init = parse_arrivals(p, parse_span(p));
     d.span = parse_span_from(p, d.span);
     VEC_PUSH(p->arena, &v, d);
   } while (parse_accept(p, T_COMMA));

@@ -114,6 +114,16 @@ static AstExpr *parse_word_value(Parser *p, AstExprKind kind) {
   return e;
 }
 
+/* A list or tuple of what was parsed. */
+static AstExpr *sequence(Parser *p, AstExprKind kind, Span at, AstExpr **v, size_t n) {
+  AstExpr *list = node(p, kind, at);
+  list->as.list.v = v;
+  list->as.list.n = n;
+  for (size_t i = 0; i < n; i++)
+    above(p, list, v[i]);
+  return list;
+}
+
 /* Elements up to the closing bracket; *comma says whether one was written. */
 static AstExpr *parse_elements(Parser *p, AstExprKind kind, Bracket b, bool *comma) {
   VEC(AstExpr *) v = {0};
@@ -127,12 +137,7 @@ static AstExpr *parse_elements(Parser *p, AstExprKind kind, Bracket b, bool *com
     parse_advance(p);
   }
   parse_close(p, b);
-  AstExpr *list = node(p, kind, b.open);
-  list->as.list.v = v.v;
-  list->as.list.n = v.n;
-  for (size_t i = 0; i < v.n; i++)
-    above(p, list, v.v[i]);
-  return list;
+  return sequence(p, kind, b.open, v.v, v.n);
 }
 
 /* `(x)`, `()`, `(x,)`, `(x, y)`. */
@@ -535,12 +540,7 @@ AstExpr *parse_expr_list(Parser *p) {
     AstExpr *e = parse_expr(p);
     VEC_PUSH(p->arena, &v, e);
   }
-  AstExpr *tuple = node(p, EXPR_TUPLE, first->span);
-  tuple->as.list.v = v.v;
-  tuple->as.list.n = v.n;
-  for (size_t i = 0; i < v.n; i++)
-    above(p, tuple, v.v[i]);
-  return tuple;
+  return sequence(p, EXPR_TUPLE, first->span, v.v, v.n);
 }
 
 /* ---- the value of a layout ---- */

@@ -430,6 +430,8 @@ static void simple(Fmt *f, Boxes *b, const AstStmt *s) {
   } else if (s->kind == STMT_ASSERT) {
     AstExpr *parts[] = {s->as.assertion.cond, s->as.assertion.message};
     fmt_boxes_add(b, fmt_exprs(f, "", parts, parts[1] ? 2 : 1, ""));
+  } else if (s->kind == STMT_BARRIER) {
+    fmt_boxes_add(b, fmt_barriers(f, &s->as.decls));
   } else {
     fmt_boxes_add(b, fmt_decls(f, "", s->kind == STMT_LAYOUT ? &s->as.layout.v : &s->as.decls, ""));
   }

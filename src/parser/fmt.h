@@ -43,6 +43,7 @@ const Box *fmt_list(Fmt *f, const FmtList *list);
 
 const Box *fmt_expr(Fmt *f, const AstExpr *e);
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close);
+const Box *fmt_barriers(Fmt *f, const AstDecls *d);
 const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close);
 const Box *fmt_exprs(Fmt *f, const char *open, AstExpr *const *v, size_t n, const char *close);
 const Box *fmt_type(Fmt *f, const AstType *t);

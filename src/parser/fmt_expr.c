@@ -162,13 +162,27 @@ static Span decl_span(const void *v, size_t i) {
 }
 
 /* A barrier's type is its extents, right behind the name. */
+static const Box *barrier_item(Fmt *f, const void *v, size_t i) {
+  const AstDecl *d = (const AstDecl *)v + i;
+  Boxes b = fmt_boxes_new(f->arena);
+  fmt_boxes_text(&b, d->name.text);
+  if (d->type)
+    fmt_boxes_add(&b, fmt_type(f, d->type));
+  if (d->init) {
+    fmt_boxes_text(&b, "(arrivals = ");
+    fmt_boxes_add(&b, fmt_expr(f, d->init));
+    fmt_boxes_text(&b, ")");
+  }
+  return fmt_boxes_end(&b, BOX_ROW);
+}
+
+/* `name: inout type = value`, each part where it is written. */
 static const Box *decl_item(Fmt *f, const void *v, size_t i) {
   const AstDecl *d = (const AstDecl *)v + i;
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_text(&b, d->name.text);
-  bool barrier = d->type && !d->type->base.text && !d->type->nparts;
   if (d->type) {
-    fmt_boxes_text(&b, barrier ? "" : d->is_inout ? ": inout " : ": ");
+    fmt_boxes_text(&b, d->is_inout ? ": inout " : ": ");
     fmt_boxes_add(&b, fmt_type(f, d->type));
   }
   if (d->init) {
@@ -176,6 +190,12 @@ static const Box *decl_item(Fmt *f, const void *v, size_t i) {
     fmt_boxes_add(&b, fmt_expr(f, d->init));
   }
   return fmt_boxes_end(&b, BOX_ROW);
+}
+
+/* They fill lines, like declarations of tiles. */
+const Box *fmt_barriers(Fmt *f, const AstDecls *d) {
+  FmtList list = {"", "", d->v, d->n, decl_span, barrier_item, true, false};
+  return fmt_list(f, &list);
 }
 
 /* Parameters get a line each when broken; declarations of a statement fill lines. */

@@ -224,7 +224,8 @@ struct AstStmt {
       AstExpr *value; /* `a, b` without parentheses is a TUPLE */
     } let;
     AstDecls decls; /* SHARED, FRAGMENT, LOCAL: each has a type, an initial value, or both.
-                       BARRIER: type has has_extents and base.text NULL, or type is NULL (one) */
+                       BARRIER: type has has_extents and base.text NULL, or type is NULL (one);
+                       init is the number of arrivals, or NULL */
     struct {        /* GRID: 1 to 3 names, as many positional arguments; the named are options */
       AstName *names;
       size_t n;

@@ -5,7 +5,7 @@
  *
  *   let var      NAME [ ':' type ] { ',' … } '=' expr { ',' expr }
  *   shared fragment local    NAME [ ':' type ] [ '=' expr ] { ',' … }
- *   barrier      NAME [ '[' extents ']' ] { ',' … }
+ *   barrier      NAME [ '[' extents ']' ] [ '(' 'arrivals' '=' expr ')' ] { ',' … }
  *   grid         NAME { ',' NAME } '=' expr { ',' expr } { ',' NAME '=' expr }
  *   layout       NAME '=' ( expr | '(' names ')' '->' expr ) { ',' … }
  *   for          NAME { ',' NAME } 'in' expr block          while expr block

@@ -24,6 +24,13 @@ static void assign_var(Check *c, Sym *s, TExpr *v, Span span) {
     diag_hint(c->sink, d, "keep it in a tile, or reduce a tile after the loop");
     return;
   }
+  if (s->role != c->role) {
+    Diag *d = diag_add(c->sink, E0317, span, "a role does not assign to a `var` from outside: %s",
+                       s->name);
+    diag_also(c->sink, d, s->span, NULL);
+    diag_hint(c->sink, d, "declare it in the role; roles tell each other through shared tiles");
+    return;
+  }
   /* As every store converts; a literal must fit. */
   v = sema_convert(c, v, s->var->type);
   if (sema_is_error(v))

@@ -241,13 +241,6 @@ static TExpr *only_in_for(Check *c, const AstExpr *e) {
   return sema_texpr_error(c, e->span);
 }
 
-/* Words of explicit warp specialisation, which this version refuses by name. */
-static TExpr *not_yet(Check *c, const AstExpr *e) {
-  diag_add(c->sink, E0312, e->span, "explicit warp specialisation (%s) is not there yet",
-           e->as.call.fn->as.name);
-  return sema_texpr_error(c, e->span);
-}
-
 /* The host has it, kernels have not: the count is the author's to say. */
 static TExpr *call_mean(Check *c, const AstExpr *e) {
   const char *arg = e->as.call.args.n ? sema_source_text(c, e->as.call.args.v[0].value) : NULL;
@@ -288,8 +281,8 @@ static const struct Word {
              {"unroll", only_in_for},
              {"vectorized", only_in_for},
              {"persistent", only_in_for},
-             {"arrive", not_yet},
-             {"wait", not_yet},
+             {"arrive", sema_check_arrive},
+             {"wait", sema_check_wait},
              {"mean", call_mean}};
 
 /* No such function: an error, unless it may be there by the time of the call. */

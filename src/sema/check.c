@@ -60,6 +60,14 @@ static void check_body(Check *c) {
     sema_check_stmt(c, b->v[i]);
 }
 
+/* Whether the defaults say everything, so that no branch was left out. */
+static bool all_known(const SemaKernel *k) {
+  for (size_t i = 0; i < k->nstatics; i++)
+    if (!k->statics[i].has_default)
+      return false;
+  return k->nextents == 0;
+}
+
 /* One walk over a kernel under one specialisation. Parameters have a block of their own, so that
  * the body may hide their names. */
 static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, bool defining,
@@ -76,6 +84,8 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   sema_signature_enter(&c);
   sema_block_push(&c, &body);
   check_body(&c);
+  if (sink->errors == errors && (!defining || all_known(k)))
+    sema_count_arrivals(&c);
   return sink->errors == errors ? c.tree : NULL;
 }
 

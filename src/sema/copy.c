@@ -192,21 +192,19 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   bool s_origin, d_origin;
   if (!sema_take_args(c, e, "copy", params, 2, 2, &args) || !sema_tile_allowed(c, e->span, "copy"))
     return sema_texpr_error(c, e->span);
-  if (args.v[3]) {
-    diag_add(c->sink, E0312, args.v[3]->span,
-             "explicit warp specialisation (signal =) is not there yet");
-    return sema_texpr_error(c, e->span);
-  }
+  TRegion signal = {0};
   TExpr *src = sema_check_side(c, args.v[0], &s_origin),
         *dst = sema_check_side(c, args.v[1], &d_origin);
   bool ok = copy_side(c, src, args.v[0], false);
   if (!copy_side(c, dst, args.v[1], true) || !ok || !copy_target(c, dst, args.v[1]))
     return sema_texpr_error(c, e->span);
   TExpr *pad = copy_pad(c, args.v[2], src->type.dtype);
-  if (pad && sema_is_error(pad))
-    return pad;
+  if ((pad && sema_is_error(pad)) || (args.v[3] && !sema_check_barrier(c, args.v[3], &signal)))
+    return sema_texpr_error(c, e->span);
   if (sema_view_side(dst, src)) {
     sema_view_copy(c, dst, d_origin, src, s_origin, pad, e->span);
+    if (signal.buf)
+      sema_arrive(c, &signal, e->span);
     return none(c, e->span);
   }
   if (!settle(c, dst, d_origin, src, s_origin, e->span))
@@ -214,10 +212,14 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   TStmt *s = sema_tstmt_new(c, TS_COPY, e->span);
   s->as.copy.dst = dst->as.region;
   s->as.copy.pad = pad;
-  if (src->kind == TE_REGION)
+  if (src->kind == TE_REGION) {
     s->as.copy.src = src->as.region;
-  else
-    s->as.copy.value = sema_convert(c, src, src->type.dtype);
+    s->as.copy.signal = signal;
+    return none(c, e->span);
+  }
+  s->as.copy.value = sema_convert(c, src, src->type.dtype);
+  if (signal.buf) /* what is computed is there when the next statement runs */
+    sema_arrive(c, &signal, e->span);
   return none(c, e->span);
 }
 

@@ -316,6 +316,7 @@ static void grid_threads(Check *c, const AstArg *a) {
     return;
   }
   c->tree->threads = (int)v;
+  c->threads_said = true;
 }
 
 /* The order in which blocks are walked; grouped(n) keeps n rows of blocks together. */

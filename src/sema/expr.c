@@ -243,7 +243,12 @@ static TExpr *name(Check *c, const AstExpr *e) {
   /* A read of the variable as it is then. */
   if (s && s->kind == SYM_VAR)
     return sema_texpr_var(c, s->var, false, e->span);
-  if (s && s->kind == SYM_POISON)
+  if (s && s->kind == SYM_BARRIER) {
+    Diag *d = diag_add(c->sink, E0316, e->span, "%s is a barrier: it has no value", text);
+    diag_hint(c->sink, d, "only arrive, wait and the signal of a copy name it");
+    return sema_texpr_error(c, e->span);
+  }
+  if (s && (s->kind == SYM_POISON || !sema_role_owns(c, s, e->span)))
     return sema_texpr_error(c, e->span);
   if (s) {
     TExpr *v = ARENA_NEW(c->a, TExpr);

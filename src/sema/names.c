@@ -51,6 +51,7 @@ Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
   }
   Sym s = {
       .name = name.text, .kind = kind, .what = what, .span = name.span, .parallel = c->parallel};
+  s.role = c->role;
   VEC_PUSH(c->a, &c->block->syms, s);
   return &c->block->syms.v[c->block->syms.n - 1];
 }
@@ -72,7 +73,8 @@ static const char *const words[] = {
     "cumsum",     "cummax",     "iota",       "reshape",    "transpose",  "range",
     "parallel",   "pipelined",  "unroll",     "vectorized", "persistent", "atomic_add",
     "atomic_max", "atomic_min", "atomic_and", "atomic_or",  "atomic_xor", "atomic_exchange",
-    "atomic_cas", "print",      "bitcast",    "int",        "float",      "sms"};
+    "atomic_cas", "print",      "bitcast",    "int",        "float",      "sms",
+    "arrive",     "wait"};
 
 /* Everything a name could have meant here. */
 static void visible_names(Check *c, NameList *out) {

@@ -21,6 +21,7 @@
 typedef enum SymKind {
   SYM_VALUE, /* an immutable scalar, a compile-time value, a tile or tensor: `value` */
   SYM_VAR,   /* a `var` */
+  SYM_BARRIER,
   SYM_POISON /* declared, but with an error: silent */
 } SymKind;
 
@@ -32,8 +33,16 @@ typedef struct Sym {
   Span span;
   TExpr *value; /* VALUE */
   TVar *var;    /* VAR */
+  struct TBarrier *barrier;
   int parallel; /* depth of parallel loops at its declaration */
+  int role;     /* in which it was declared */
 } Sym;
+
+/* A declared array of barriers. */
+typedef struct TBarrier {
+  TBuf *buf;
+  Span waited; /* the first `wait` for one of them; no file: none */
+} TBarrier;
 
 typedef struct Block { /* names declared between two braces */
   struct Block *up;    /* NULL at the outermost block of a kernel or fn */
@@ -69,15 +78,18 @@ typedef struct Check {
   const SemaSpec *spec;   /* NULL at the definition: defaults alone */
   const SemaScope *scope; /* of the text at hand: the kernel's, or the inlined fn's own */
   SemaTree *tree;
-  Block *block;   /* innermost */
-  TStmts *out;    /* where statements go */
-  FnCall *fn;     /* innermost, or NULL */
-  bool defining;  /* at the definition: unknown values are TY_ERROR */
-  bool pre;       /* before the grid: only lets */
-  int parallel;   /* parallel loops around */
-  int loops;      /* serial loops around, up to a parallel one or the fn's beginning */
-  int depth;      /* of expressions and blocks, inlined fns included */
-  size_t inlined; /* statements inlined so far */
+  Block *block;      /* innermost */
+  TStmts *out;       /* where statements go */
+  FnCall *fn;        /* innermost, or NULL */
+  bool defining;     /* at the definition: unknown values are TY_ERROR */
+  bool pre;          /* before the grid: only lets */
+  int parallel;      /* parallel loops around */
+  int loops;         /* serial loops around, up to a parallel one or the fn's beginning */
+  int depth;         /* of expressions and blocks, inlined fns included */
+  size_t inlined;    /* statements inlined so far */
+  int role;          /* 1 + the first warpgroup of the role around; 0: none */
+  bool threads_said; /* by `grid` */
+  VEC(TBarrier *) barriers;
 } Check;
 
 /* The C stack bounds the first (each level is a few frames), patience the second. */
@@ -329,6 +341,22 @@ void sema_check_grid(Check *c, const AstStmt *s);
 bool sema_check_dtype(Check *c, const AstType *t, DType *out);
 /* A written type: a scalar, or a tile with constant extents. */
 bool sema_check_type(Check *c, const AstType *t, SemaType *out);
+
+/* --- roles.c: explicit specialisation --- */
+
+void sema_check_barriers(Check *c, const AstStmt *s);
+void sema_check_roles(Check *c, const AstStmt *s);
+/* These append a statement and give TY_NONE. */
+TExpr *sema_check_arrive(Check *c, const AstExpr *e);
+TExpr *sema_check_wait(Check *c, const AstExpr *e);
+/* A barrier by its name and indices; false: reported. */
+bool sema_check_barrier(Check *c, const AstExpr *e, TRegion *out);
+/* An arrival there. */
+void sema_arrive(Check *c, const TRegion *at, Span span);
+/* Whether the tile that s names may be used in the role at hand (reported). */
+bool sema_role_owns(Check *c, const Sym *s, Span span);
+/* Once the body is checked without errors: how many arrivals end the phases of each barrier. */
+void sema_count_arrivals(Check *c);
 
 /* --- signature.c --- */
 

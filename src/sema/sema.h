@@ -261,6 +261,10 @@ typedef struct TBuf { /* a tensor parameter or a tile */
   TExpr *shape[SEMA_MAX_RANK];   /* global: i64 */
   bool immutable;                /* a `let` of a tile */
   TLayoutKind layout;
+  bool barrier;          /* an array of barriers (shared, u64): */
+  int arrivals;          /* so many end a phase of each */
+  int role;              /* a fragment declared outside: the role that uses it, counted from 1, */
+  Span role_span;        /* and where; 0: none does */
   int64_t layout_amount; /* swizzle: bytes; padded: elements */
   TVar *layout_index[SEMA_MAX_RANK];
   TExpr *layout_map;
@@ -378,6 +382,9 @@ typedef enum TStmtKind {
   TS_BREAK,
   TS_CONTINUE,
   TS_RETURN,
+  TS_ROLES, /* explicit specialisation */
+  TS_ARRIVE,
+  TS_WAIT,
   TS_PRINT,
   TS_ASSERT,
   TS_EVAL /* evaluates a scalar for its faults: a call whose value is not used */
@@ -392,6 +399,14 @@ typedef enum TLoop {
   TF_PERSISTENT,
   TF_PARALLEL
 } TLoop;
+
+/* One role of `specialize`: warps in the order of the roles, four a warpgroup. */
+typedef struct TRole {
+  bool producer; /* else a consumer */
+  int warpgroups;
+  int registers; /* of a thread; 0: not said */
+  TStmts body;
+} TRole;
 
 /* One statement; the span is the author's, for messages and for the IR. */
 struct TStmt {
@@ -413,6 +428,7 @@ struct TStmt {
       TRegion src;
       TExpr *value; /* a whole-tile expression as source, else NULL */
       TExpr *pad;
+      TRegion signal; /* COPY: the barrier at which its end arrives; buf NULL: none */
       OpCode op;
     } copy;
     struct { /* DOT */
@@ -436,6 +452,14 @@ struct TStmt {
       TExpr *cond;
       TStmts then, other;
     } branch;
+    struct { /* ROLES */
+      TRole *v;
+      int n;
+    } roles;
+    struct {         /* ARRIVE, WAIT: one element of an array of barriers */
+      TRegion at;    /* every axis dropped */
+      TExpr *parity; /* WAIT: i64, its lowest bit counts */
+    } barrier;
     struct { /* PRINT, ASSERT: parts are scalars, tiles or strings */
       TExpr *cond;
       TExpr **part;

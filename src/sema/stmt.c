@@ -104,6 +104,9 @@ static void check_return(Check *c, const AstStmt *s) {
     Diag *d = diag_add(c->sink, E0309, s->as.result->span,
                        "`return` of a kernel ends the block and gives no value");
     diag_hint(c->sink, d, "results are written to the outputs: copy(tile, C[…]) or C[i, j] = …");
+  } else if (c->role) {
+    Diag *d = diag_add(c->sink, E0317, s->span, "`return` ends the block, not one of its roles");
+    diag_hint(c->sink, d, "a role ends with its last statement: if … { … } around the rest");
   } else if (c->parallel) {
     Diag *d = diag_add(c->sink, E0304, s->span,
                        "`return` ends the block, not one iteration of a "
@@ -188,10 +191,10 @@ void sema_check_stmt(Check *c, const AstStmt *s) {
     check_assert(c, s);
     break;
   case STMT_BARRIER:
+    sema_check_barriers(c, s);
+    break;
   case STMT_ROLES:
-    diag_add(c->sink, E0312, s->span, "explicit warp specialisation is not there yet");
-    for (size_t i = 0; s->kind == STMT_BARRIER && i < s->as.decls.n; i++)
-      sema_sym_declare(c, s->as.decls.v[i].name, SYM_POISON, "a barrier");
+    sema_check_roles(c, s);
     break;
   default:
     break;

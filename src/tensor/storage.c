@@ -1,16 +1,17 @@
 /* storage.c: the memory behind tensors, and on which side it is valid.
  *
- * In: sizes in bytes, device handles. Out: reference-counted storages. A storage's host bytes are
- * 64-byte aligned and followed by 64 readable bytes, so that vector loops need no tail of their
- * own. What would not fit in memory is refused before it is asked for: Linux hands out more than it
- * has, and a killed process is no error message. Tests: tests/unit/check_tensor.c.
+ * In: sizes in bytes, device handles. Out: reference-counted storages. Host bytes that
+ * were allocated are 64-byte aligned, those of a mapped file aligned to their elements; both are
+ * followed by 64 readable bytes, so that vector loops need no tail of their own. What would not fit
+ * in memory is refused before it is asked for: Linux hands out more than it has, and a killed
+ * process is no error message. Tests: tests/unit/check_tensor.c.
  */
 #include "impl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 enum { ALIGN = 64, PAD = 64 };
 
@@ -20,8 +21,9 @@ static const size_t unchecked_bytes = (size_t)64 << 20;
 struct Storage {
   size_t refs;
   size_t bytes;
-  void *block; /* what malloc gave; NULL until the host copy is first needed */
-  char *host;  /* the aligned start inside block */
+  void *block;   /* what malloc or mmap gave; NULL until the host copy is first needed */
+  size_t mapped; /* bytes that mmap gave, or 0: malloc's */
+  char *host;    /* the first byte inside block */
   bool host_valid, device_valid;
   const StorageDevice *device;
   void *handle;
@@ -56,8 +58,8 @@ static bool read_number(const char *path, const char *key, uint64_t *out) {
   return found;
 }
 
-/* Bytes that this process can still get, by the machine and by its control group. */
-static uint64_t free_memory(void) {
+/* The machine's limit, and the control group's. */
+uint64_t storage_free_memory(void) {
   uint64_t kib = 0, limit = 0, used = 0, room = UINT64_MAX;
   if (read_number("/proc/meminfo", "MemAvailable:", &kib))
     room = kib * 1024;
@@ -85,7 +87,7 @@ static void add_bytes(Str *why, double bytes) {
 
 /* The request is refused before it is made where it is larger than what is free. */
 static bool host_alloc(Storage *s, TensorFill fill, Str *why) {
-  uint64_t room = s->bytes >= unchecked_bytes ? free_memory() : UINT64_MAX;
+  uint64_t room = s->bytes >= unchecked_bytes ? storage_free_memory() : UINT64_MAX;
   if (s->bytes <= room && s->bytes <= SIZE_MAX - ALIGN - PAD) {
     size_t n = s->bytes + ALIGN + PAD;
     s->block = fill == TENSOR_ZERO ? calloc(1, n) : malloc(n);
@@ -119,6 +121,16 @@ Storage *storage_new(size_t bytes, TensorFill fill, Str *why) {
   return s;
 }
 
+/* The storage owns the mapping from now on; it is private, so writing to it stays here. */
+Storage *storage_new_mapped(void *base, size_t length, size_t before, size_t bytes) {
+  Storage *s = calloc(1, sizeof *s);
+  if (!s)
+    return NULL;
+  *s = (Storage){.refs = 1, .bytes = bytes, .block = base, .mapped = length, .host_valid = true};
+  s->host = (char *)base + before;
+  return s;
+}
+
 /* Only the device has the data; host memory is asked for when the host first reads. */
 Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *handle, Str *why) {
   Storage *s = calloc(1, sizeof *s);
@@ -144,7 +156,10 @@ void storage_release(Storage *s) {
     return;
   if (s->device)
     s->device->release(s->handle);
-  free(s->block);
+  if (s->mapped)
+    munmap(s->block, s->mapped);
+  else
+    free(s->block);
   free(s);
 }
 

@@ -114,6 +114,15 @@ Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, St
   return out;
 }
 
+/* The shape was checked against the storage by whoever made it. */
+Tensor *tensor_of_storage(DType t, int rank, const int64_t *extent, Storage *s, Str *why) {
+  size_t bytes = 0;
+  if (check_shape(t, rank, extent, &bytes, why))
+    return finish(t, rank, extent, s, why);
+  storage_release(s);
+  return NULL;
+}
+
 /* Takes over the handle, also on failure. */
 Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
                              void *handle, Str *why) {

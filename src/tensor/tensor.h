@@ -2,13 +2,16 @@
  *
  * In: dtypes, extents, scalars. Out: tensors of rank 0 to 8, their views, their text. A tensor is a
  * view (offset and strides, in elements) of a Storage; views of one storage share it. What always
- * holds: every element a tensor names lies inside its storage; host memory is 64-byte aligned and
- * padded by 64 readable bytes; a storage is valid on the host, on a device, or on both.
- * Functions that touch elements need the storage on the host: tensor_to_host first. Nothing here
- * prints, exits, jumps or keeps state. Tests: tests/unit/check_tensor.c.
+ * holds: every element a tensor names lies inside its storage; host memory is 64-byte aligned (that
+ * of a mapped file: aligned to its elements) and padded by 64 readable bytes; a storage is valid on
+ * the host, on a device, or on both. Functions that touch elements need the storage on the host:
+ * tensor_to_host first. Nothing here prints, exits, jumps or keeps state. Tests:
+ * tests/unit/check_tensor.c.
  */
 #ifndef TILESH_TENSOR_TENSOR_H
 #define TILESH_TENSOR_TENSOR_H
+
+#include <signal.h>
 
 #include "base/base.h"
 
@@ -163,12 +166,59 @@ void tensor_randint(Tensor *t, Scalar low, Scalar high, TensorRandom *random, Po
 
 /* Files --------------------------------------------------------------------------------------- */
 
-/* Reads a .npy file (format 1 to 3, either byte order, C or Fortran order). NumPy has no bf16: two
- * bytes of kind V (`<V2`), which ml_dtypes writes, are bf16; `|V1` is f8e4m3. NULL with words added
- * to why. The text of path stands in them. */
-Tensor *tensor_read_npy(Arena *scratch, const char *path, Str *why);
-/* Writes one, whole or not at all. */
-bool tensor_write_npy(Arena *scratch, const Tensor *t, const char *path, Str *why);
+typedef enum TensorFormat {
+  TENSOR_NPY,         /* one tensor without a name */
+  TENSOR_NPZ,         /* a zip archive of them, by name */
+  TENSOR_SAFETENSORS, /* tensors by name, one after the other */
+  TENSOR_NO_FORMAT
+} TensorFormat;
+
+/* By the end of the path: ".npy", ".npz", ".safetensors". */
+TensorFormat tensor_format(const char *path);
+
+/* A file being read. Its directory is read and checked first; elements come when they are asked
+ * for. Nothing that it says is believed before it was checked against its size, so a damaged or
+ * hostile file costs an error, not memory. A .npy file is of format 1 to 3, either byte order, C or
+ * Fortran order; NumPy has no bf16 and f8, so theirs are the codes that ml_dtypes writes: two
+ * bytes of kind V (`<V2`) are bf16, one (`<V1`) f8e4m3, and `<f1` is f8e5m2. */
+typedef struct TensorFile TensorFile;
+/* It lies in the arena, which also has the names. To be closed before the arena goes, also after a
+ * jump out of one of the calls below. */
+TensorFile *tensor_file_new(Arena *a);
+/* stop: NULL, or a flag that ends a long read when it is not 0. False with words added to why,
+ * beginning with the path. Opening a second time is a bug. */
+bool tensor_file_open(TensorFile *f, const char *path, TensorFormat format,
+                      const volatile sig_atomic_t *stop, Str *why);
+/* The same for bytes that stay where they are until the file is closed. */
+bool tensor_file_open_bytes(TensorFile *f, const void *bytes, size_t n, TensorFormat format,
+                            Str *why);
+size_t tensor_file_count(const TensorFile *f);
+/* Of tensor i, 0 <= i < count, in the file's order; "" in a .npy file. */
+const char *tensor_file_name(const TensorFile *f, size_t i);
+size_t tensor_file_find(const TensorFile *f, const char *name); /* SIZE_MAX: not there */
+/* A new tensor. 64 MiB and more that lie in the file as they must lie in memory are mapped and not
+ * read: whoever shortens such a file in place takes the tensor's elements away (SIGBUS); replacing
+ * it by rename, as tensor_save does, is no danger. NULL with words added to why. */
+Tensor *tensor_file_read(TensorFile *f, size_t i, Str *why);
+void tensor_file_close(TensorFile *f); /* more than once is allowed, NULL too */
+
+/* What is saved: tensors by name (.npy: one, whose name is not looked at). */
+typedef struct TensorNamed {
+  const char *name;
+  const Tensor *tensor; /* valid on the host */
+} TensorNamed;
+
+typedef struct TensorSave {
+  TensorFormat format;
+  const TensorNamed *v;
+  size_t n;
+  bool compress; /* .npz: deflated members */
+  const volatile sig_atomic_t *stop;
+} TensorSave;
+
+/* Writes a file whole or not at all; views are written in row-major order of their own axes. Names
+ * must differ. False with words added to why, beginning with the path. */
+bool tensor_save(Arena *scratch, const char *path, const TensorSave *what, Str *why);
 
 /* Comparing -------------------------------------------------------------------------------- */
 

@@ -1,0 +1,74 @@
+/* watch.h: where NaN and infinity come from, and what does not fit its type; private to src/eval,
+ * for launches with CHECKS_ALL above thread level.
+ *
+ * A NaN that an operation makes of operands that are none is marked in its payload with a number for
+ * that operation, so that the one which reaches a tensor tells where it comes from; the marks are
+ * taken off there. Infinities have no payload: the first one made of finite operands is kept.
+ * Neither is reported unless it reaches a tensor, so what a mask or a `where` drops is no finding.
+ * Tests: tests/races (special_*), tests/unit/check_eval.c.
+ */
+#ifndef TILESH_EVAL_WATCH_H
+#define TILESH_EVAL_WATCH_H
+
+#include "access.h"
+
+EvalWatch *eval_watch_new(const EvalLaunch *l);
+void eval_watch_free(EvalWatch *w); /* NULL is allowed */
+/* What an operation gave at `out`, its operands still at src: n lanes, or one element. */
+void eval_watch_values(EvalAgent *a, const EvalInsn *in, const void *const *src, void *out, int n);
+/* A STORE to a tensor, before it happens; map: each lane's place. */
+void eval_watch_store(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, const EvalMem *m,
+                      Lanes l, const int64_t *map);
+/* A COPY, before it happens. */
+void eval_watch_copy(EvalAgent *a, const EvalView *d, const EvalView *s);
+/* What a view holds: a sum of these. */
+enum { WATCH_NAN = 1, WATCH_INF = 2 };
+unsigned eval_watch_look(const EvalView *v);
+/* A tile operation, a product or a fold, whose operands held `had` has filled v: marks what is new. */
+void eval_watch_result(EvalAgent *a, const char *what, const EvalView *v, unsigned had);
+/* The same for a fold to a scalar. */
+void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsigned had);
+/* The warnings, after the run. */
+void eval_watch_report(const EvalWatch *w, DiagSink *sink);
+
+/* watch.c's, for watch_store.c. */
+typedef struct WatchOrigin {
+  uint32_t place;
+  int op;           /* OpCode, or -1 for a tile operation */
+  const char *text; /* "`div` of 0 and 0 gives nan" */
+} WatchOrigin;
+typedef struct WatchReach { /* the first of its kind that reached a tensor */
+  uint32_t place;
+  const char *element; /* NULL: none did */
+  const WatchOrigin *origin;
+} WatchReach;
+typedef struct WatchCount { /* results that did not fit, by place and type */
+  uint32_t place;
+  DType type;
+  const char *what, *first;
+  uint64_t n;
+} WatchCount;
+enum { WATCH_ORIGINS = 1024, WATCH_COUNTS = 64 };
+struct EvalWatch {
+  const EvalProgram *program;
+  Arena *arena; /* of texts */
+  WatchOrigin nan[WATCH_ORIGINS], inf;
+  int nnan; /* marks are 1 … nnan */
+  WatchReach nan_at, inf_at;
+  WatchCount count[WATCH_COUNTS];
+  int ncounts;
+};
+
+/* The mark of a NaN (f32 or f64 cell); 0: it has none. */
+uint32_t eval_watch_mark(DType compute, const void *cell);
+void eval_watch_set_mark(DType compute, void *cell, uint32_t mark);
+/* The mark of the operation at this place, made if need be; text is formed from what follows. */
+uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text);
+void eval_watch_new_inf(EvalAgent *a, const char *text);
+/* n results of this place did not fit. first: words for the first of them, or NULL. */
+void eval_watch_add(EvalAgent *a, DType t, const char *what, uint64_t n, const char *first);
+/* ", in iteration 3 of block 1"; lane -1: not in a MAP. */
+const char *eval_watch_where(const EvalAgent *a, int lane);
+const char *eval_watch_text(const EvalAgent *a, DType t, const void *cell);
+
+#endif
