@@ -21,13 +21,13 @@ struct EvalLaunch {
   struct EvalWorker **worker; /* by worker number; made on first use */
   int64_t *chosen;            /* blocks to run where not all do */
   atomic_llong ran;
-  int64_t segment;         /* first block of the piece of the grid that runs */
-  bool first_done;         /* block 0 ran by itself, to be timed */
-  bool serial;             /* one block after the other */
-  Arena *text;             /* of the prints (print.c) */
-  Str *print;              /* by block, or NULL: each block writes at once */
-  bool *ended;             /* by block */
-  int64_t turn;            /* the lowest block that has not ended */
+  int64_t segment; /* first block of the piece of the grid that runs */
+  bool first_done; /* block 0 ran by itself, to be timed */
+  bool serial;     /* one block after the other */
+  Arena *text;     /* of the prints (print.c) */
+  Str *print;      /* by block, or NULL: each block writes at once */
+  bool *ended;     /* by block */
+  int64_t turn;    /* the lowest block that has not ended */
   struct EvalDebug *debug; /* NULL unless it is stepped (debug.c) */
 };
 
