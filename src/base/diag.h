@@ -36,6 +36,7 @@ typedef struct Diag {
   const char *hint; /* NULL, or a hint that is itself legal */
   DiagNote notes[4];
   int nnotes;
+  bool ready; /* text is a diagnostic already, with its place: shown as it stands */
 } Diag;
 
 typedef struct DiagSink {

@@ -339,9 +339,22 @@ static void show_heading(Printer *p, const Diag *d) {
   str_addc(p->out, '\n');
 }
 
+/* Text that was formatted before, on its way through another language. */
+static void show_ready(const Diag *d, Str *out) {
+  add_clean(out, d->text);
+  if (out->n && out->s[out->n - 1] != '\n')
+    str_addc(out, '\n');
+}
+
 /* Spans in the file of the main one are shown together, the others after it one by one. */
 void diag_format(const Diag *d, bool color, Str *out) {
   Printer p = {.out = out, .colors = color ? &bright : &plain};
+  if (d->ready) {
+    show_ready(d, out);
+    for (int i = 0; i < d->nnotes; i++)
+      show_note(&p, &d->notes[i]);
+    return;
+  }
   const char *const severities[] = {p.colors->error, p.colors->warning, p.colors->note};
   p.main_color = severities[d->severity];
   show_heading(&p, d);

@@ -27,9 +27,9 @@ struct EvalLaunch {
   Arena *text;             /* of the prints (print.c) */
   Str *print;              /* by block, or NULL: each block writes at once */
   bool *ended;             /* by block */
+  int64_t turn;            /* the lowest block that has not ended */
   EvalRaces *races;        /* NULL: not looked for */
   EvalWatch *watch;        /* NULL: values are not watched */
-  int64_t turn;            /* the lowest block that has not ended */
   struct EvalDebug *debug; /* NULL unless it is stepped (debug.c) */
 };
 

@@ -193,13 +193,15 @@ static void emit_vector(Simple *s, bool load, IrBuffer *b, IrExpr *const *at, Ir
 static IrExpr *group_inside(Simple *s, const Side *x, IrExpr *const *at) {
   IrExpr *in = low_inside(s, x->r, at);
   int unit = unit_axis(s, x->r->buf);
+  int64_t lo, hi;
   if (!in || x->width == 1 || unit < 0)
     return in;
   IrExpr *last[IR_MAX_RANK];
   for (int d = 0; d < x->r->buf->rank && d < IR_MAX_RANK; d++)
     last[d] = at[d];
   last[unit] = low_add(s, at[unit], low_i64(s, x->width - 1));
-  return low_both(s, in, low_inside(s, x->r, last));
+  bool begins = ir_range(at[unit], &lo, &hi) && lo >= 0; /* so the last says all */
+  return low_both(s, begins ? NULL : in, low_inside(s, x->r, last));
 }
 
 /* The region's first and last element lie inside: so does everything between. */
@@ -211,8 +213,12 @@ static IrExpr *region_inside(Simple *s, const IrRegion *r, const Shape *shape) {
   }
   low_region_index(s, r, first, a);
   low_region_index(s, r, last, b);
-  IrExpr *in = low_inside(s, r, a), *end = low_inside(s, r, b);
-  return in == end ? in : low_both(s, in, end);
+  bool begins = true; /* not before the tensor: so the last says all */
+  for (int d = 0; d < r->buf->rank; d++) {
+    int64_t lo, hi;
+    begins = begins && ir_range(a[d], &lo, &hi) && lo >= 0 && r->axis[d].step > 0;
+  }
+  return low_both(s, begins ? NULL : low_inside(s, r, a), low_inside(s, r, b));
 }
 
 /* ---------------------------------------------------------------- reading a group */
@@ -373,6 +379,10 @@ static void store_all(Move *m, IrBuffer *from) {
 
 /* ---------------------------------------------------------------- the statement */
 
+static IrBuffer *home_of(Move *m, const Side *x) {
+  return low_place_of(m->s, x->r->buf)->home;
+}
+
 /* Registers to registers of one layout. */
 static void move_registers(Move *m) {
   Simple *s = m->s;
@@ -380,7 +390,7 @@ static void move_registers(Move *m) {
   IrBlock *before;
   expand_open(s, &m->iter, 1, &p, &before);
   IrExpr *r = register_of(s, &p);
-  convert(s, m->dst.r->buf, r, m->src.r->buf, r, 1);
+  convert(s, home_of(m, &m->dst), r, home_of(m, &m->src), r, 1);
   low_enter(s, before);
 }
 
@@ -391,9 +401,9 @@ static void move(Move *m, bool edge) {
   if (m->dst.frag && m->src.frag)
     move_registers(m);
   else if (m->dst.frag)
-    load_all(m, m->dst.r->buf);
+    load_all(m, home_of(m, &m->dst));
   else if (m->src.frag)
-    store_all(m, m->src.r->buf);
+    store_all(m, home_of(m, &m->src));
   else {
     IrBuffer *stage = registers(s, "stage", m->src.r->buf->dtype, frag_registers(&m->iter));
     load_all(m, stage);

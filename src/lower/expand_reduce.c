@@ -215,11 +215,11 @@ bool expand_reduce(Simple *s, IrStmt *st) {
       ir_buffer(s->k, IRS_REG, op_info(r->op)->name, op_reduce_type(r->op, f.type), 1, &extent);
   low_emit(s, IRK_ALLOC)->as.alloc = acc;
   clear(s, &f, acc, n);
-  fold_registers(s, &f, r->src.buf, acc);
+  fold_registers(s, &f, src->home, acc);
   fold_all_lanes(s, &f, acc, n);
   if (r->scalar)
     finish_scalar(s, &f, acc, r->scalar);
   else
-    finish_tile(s, &f, acc, n, r->dst.buf);
+    finish_tile(s, &f, acc, n, low_place_of(s, r->dst.buf)->home);
   return true;
 }

@@ -34,10 +34,15 @@ static const Pass warpgroup[] = {
     {"roles", IR_SCHEDULED, low_roles},   {"waits", IR_SCHEDULED, low_waits},
 };
 
+/* One role; fragments in registers, memory in vectors. */
+static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
+                                 {"registers", IR_THREAD, low_expand}};
+
 #define CANDIDATE(name, arch, list)                                                                \
   { name, arch, list, sizeof list / sizeof *list }
 static const Candidate candidates[] = {
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
+    CANDIDATE("registers", ARCH_ANY, registers),
     CANDIDATE("scalar", ARCH_ANY, scalar),
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };

@@ -276,8 +276,8 @@ static void lower_report(Simple *s, IrStmt *st) {
 /* Spilled tiles are parameters; the others say their offset here. */
 static void lower_alloc(Simple *s, const IrStmt *st) {
   IrBuffer *b = st->as.alloc;
-  if (b->space == IRS_REG) {
-    low_emit(s, IRK_ALLOC)->as.alloc = b;
+  if (low_place_of(s, b)->frag) {
+    low_emit(s, IRK_ALLOC)->as.alloc = low_place_of(s, b)->home;
     return;
   }
   b->layout = NULL; /* a statement about speed; row-major serves */

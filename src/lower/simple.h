@@ -25,6 +25,7 @@ typedef struct Place {
   int64_t extent[IR_MAX_RANK]; /* of the program's tile */
   int64_t bytes;
   const Frag *frag; /* lies in registers, so; NULL: in shared memory or scratch */
+  IrBuffer *home;   /* its registers, or its slabs of scratch; NULL: the tile's own bytes */
   bool shared;      /* a fragment that some statement needs in shared memory */
   int stages;       /* copies in shared memory, one behind the other; 0 and 1: one … */
   IrExpr *stage;    /* … and the one in hand, an i32; NULL: the first */

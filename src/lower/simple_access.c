@@ -69,7 +69,8 @@ static IrExpr *load_once(Simple *s, void *ctx) {
 }
 
 /* Whether all threads that read an element at one place see the same, however long they take. */
-static bool steady(const IrBuffer *b) {
+static bool steady(Simple *s, const IrBuffer *b) {
+  b = low_place_of(s, b)->home ? low_place_of(s, b)->home : b;
   return b->space != IRS_GLOBAL || b->role == IRR_IN;
 }
 
@@ -80,7 +81,7 @@ void low_load(Simple *s, IrStmt *st) {
     load_checked(s, st->as.access.var, &st->as.access.at);
     return;
   }
-  if (!steady(st->as.access.at.buf)) {
+  if (!steady(s, st->as.access.at.buf)) {
     low_broadcast(s, st->as.access.var, load_once, st);
     return;
   }
@@ -118,7 +119,7 @@ void low_store(Simple *s, IrStmt *st) {
 /* Fences of the device around it: what this block did before is seen by who sees the atomic, and
  * what others did before theirs is seen after. */
 static void atomic_fenced(Simple *s, const IrAtomic *a, IrVar *old) {
-  bool global = a->at.buf->space == IRS_GLOBAL;
+  bool global = low_access_at(s, a->at.buf, a->at.index).buf->space == IRS_GLOBAL;
   if (global)
     low_emit_op(s, OP_MEMBAR);
   IrStmt *st = low_emit(s, IRK_ATOMIC);

@@ -48,8 +48,7 @@ typedef struct Live {
 
 /* `local` arrays are each iteration's own and need no place. */
 static bool is_tile_alloc(const IrStmt *st) {
-  return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL &&
-         st->as.alloc->space != IRS_REG;
+  return st->kind == IRK_ALLOC && st->as.alloc->space != IRS_LOCAL;
 }
 
 /* The number of the last statement of a block that uses each tile, by buffer id, + 1. */
@@ -113,7 +112,8 @@ static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
     IrStmt *st = b->v[u.now];
     IrBlock *inner;
     end_lives(live, outer, &u);
-    if (is_tile_alloc(st) && !low_place_of(s, st->as.alloc)->spilled) {
+    if (is_tile_alloc(st) && !low_place_of(s, st->as.alloc)->spilled &&
+        !low_place_of(s, st->as.alloc)->frag) {
       st->as.alloc->offset = first_fit(s, live, st->as.alloc);
       VEC_PUSH(s->arena, &live->tile, st->as.alloc);
       peak = end_of(s, st->as.alloc) > peak ? end_of(s, st->as.alloc) : peak;
@@ -174,15 +174,12 @@ static bool no_room(Simple *s, const char *why) {
 
 /* A tile moves to scratch: one slab for each slot, row-major. */
 static void spill(Simple *s, IrBuffer *b, IrExpr *slots) {
-  const Place *p = low_place_of(s, b);
-  IrParam param = {.buf = b};
-  b->space = IRS_GLOBAL;
-  b->role = IRR_SCRATCH;
-  b->layout = NULL;
-  b->rank = 2;
-  b->extent[0] = slots;
-  b->extent[1] = ir_int(s->k, p->bytes / (int64_t)dtype_size(b->dtype));
+  Place *p = low_place_of(s, b);
+  IrExpr *extent[] = {slots, ir_int(s->k, p->bytes / (int64_t)dtype_size(b->dtype))};
+  IrParam param = {ir_buffer(s->k, IRS_GLOBAL, b->name, b->dtype, 2, extent), NULL};
+  param.buf->role = IRR_SCRATCH;
   VEC_PUSH(s->k->arena, &s->k->params, param);
+  low_place_of(s, b)->home = param.buf;
 }
 
 /* As many blocks as multiprocessors take turns at the program's blocks, so that the slabs stay few;
@@ -217,11 +214,10 @@ static void spill_all(Simple *s) {
 /* Its registers, and no bytes anywhere. */
 static void to_registers(Simple *s, IrBuffer *b) {
   Place *p = low_place_of(s, b);
+  IrExpr *n = ir_int(s->k, frag_registers(p->frag));
+  IrBuffer *home = ir_buffer(s->k, IRS_REG, b->name, b->dtype, 1, &n);
   p->bytes = 0;
-  b->space = IRS_REG;
-  b->layout = NULL;
-  b->rank = 1;
-  b->extent[0] = ir_int(s->k, frag_registers(p->frag));
+  p->home = home;
 }
 
 /* Moves the largest tile to scratch until the rest fits. */
@@ -264,7 +260,7 @@ static void grow(Simple *s, uint32_t id) {
 
 /* What is private to a thread needs no barrier. */
 void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
-  if (b->space == IRS_LOCAL || b->space == IRS_REG)
+  if (b->space == IRS_LOCAL || b->space == IRS_REG || low_place_of(s, b)->frag)
     return;
   grow(s, b->id);
   s->now.v[b->id] |= (uint8_t)how;
@@ -301,7 +297,8 @@ void low_flush(Simple *s) {
 void low_take_bytes(Simple *s, const IrBuffer *b) {
   for (size_t i = 0; i < s->held.n; i++) {
     const IrBuffer *o = s->k->buffers.v[i];
-    bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i].tile;
+    bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i].tile &&
+                  !s->place.v[i].home;
     if (shared && o->offset < end_of(s, b) && b->offset < end_of(s, o)) {
       low_barrier(s);
       return;
@@ -331,12 +328,6 @@ IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
   return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
 }
 
-/* Of the program's tile, wherever it lies. */
-static int rank_of(Simple *s, const IrBuffer *b) {
-  const Place *p = low_place_of(s, b);
-  return p->tile ? p->rank : b->rank;
-}
-
 /* The program's indices to the place where the element lies now. */
 IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   const Place *p = low_place_of(s, b);
@@ -345,9 +336,10 @@ IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
     for (int i = 0; i < p->rank; i++)
       a.index[i] = index[i];
     a.index[0] = expand_element(s, &a);
+    a.buf = p->home;
     return a;
   }
-  if (!p->spilled) {
+  if (!p->home) {
     for (int i = 0; i < b->rank; i++)
       a.index[i] = index[i];
     return a;
@@ -356,6 +348,7 @@ IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   for (int i = 0; i < p->rank; i++)
     at = ir_op2(s->k, OP_ADD, ir_op2(s->k, OP_MUL, at, ir_int(s->k, p->extent[i])),
                 ir_cast(s->k, index[i], DT_I64));
+  a.buf = p->home;
   a.index[0] = ir_ref(s->k, s->slot);
   a.index[1] = at;
   return a;
@@ -392,8 +385,7 @@ IrExpr *low_check_access(Simple *s, const IrAccess *a) {
   IrExpr *bad = NULL;
   if (!a->check || a->buf->unchecked || s->k->unchecked)
     return NULL;
-  int rank = rank_of(s, a->buf);
-  for (int i = 0; i < rank; i++) {
+  for (int i = 0; i < a->buf->rank; i++) {
     IrExpr *index = ir_cast(s->k, a->index[i], DT_I64), *n = low_extent_of(s, a->buf, i);
     IrExpr *out = outside(s, index, n);
     if (!out)

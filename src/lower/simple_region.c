@@ -108,12 +108,6 @@ void low_region_index(Simple *s, const IrRegion *r, IrExpr *const *index, IrExpr
   }
 }
 
-/* Of the program's tile or tensor. */
-static int program_rank(Simple *s, const IrBuffer *b) {
-  const Place *p = low_place_of(s, b);
-  return p->tile ? p->rank : b->rank;
-}
-
 /* Whether 0 <= i < n, NULL where that is certain. */
 static IrExpr *within(Simple *s, IrExpr *i, IrExpr *n, bool low) {
   int64_t lo, hi, end, end_hi;
@@ -127,7 +121,7 @@ static IrExpr *within(Simple *s, IrExpr *i, IrExpr *n, bool low) {
 /* Whether the element lies inside; NULL where it always does. */
 IrExpr *low_inside(Simple *s, const IrRegion *r, IrExpr *const *at) {
   IrExpr *in = NULL;
-  int rank = program_rank(s, r->buf);
+  int rank = r->buf->rank;
   for (int d = 0; d < rank; d++) {
     const IrAxis *x = &r->axis[d];
     if (low_is_global(s, r) || x->stop)
@@ -150,7 +144,7 @@ IrVar *low_load_region(Simple *s, const char *name, const IrRegion *r, IrExpr *c
 void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
   if (low_is_global(s, r))
     return;
-  int rank = program_rank(s, r->buf);
+  int rank = r->buf->rank;
   for (int d = 0; d < rank; d++) {
     const IrAxis *x = &r->axis[d];
     IrExpr *n = low_extent_of(s, r->buf, d);

@@ -43,6 +43,10 @@ const Builtin *builtin_find(const char *name) {
   return NULL;
 }
 
+const char *builtin_name(const Builtin *b) {
+  return b->name;
+}
+
 /* For completion and for "did you mean": the callable rows in the order of the table. */
 const Builtin *builtin_at(size_t i) {
   for (size_t k = 0; k < COUNT; k++)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "device.h"
 
 /* Arguments to parameters ------------------------------------------------------------------ */
 
@@ -459,13 +459,10 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   session_fail_call(l->s, status, l->span, l->name);
 }
 
-/* A call of the program: whichever device is chosen. */
-void launch_run(Launch *l) {
-  EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
-  if (device_is_gpu(l->s))
-    device_launch(l);
-  else
-    launch_evaluate(l, l->ir->level, checks);
+/* A call of the program on the evaluator. */
+static void run_here(Launch *l) {
+  launch_evaluate(l, l->ir->level,
+                  l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT);
   launch_forget(l);
 }
 
@@ -485,9 +482,25 @@ Value launch_result(Launch *l) {
   return n == 0 ? val_nil() : n == 1 ? out[0] : val_tuple(l->s, out, n);
 }
 
+/* On whichever device is chosen; a plan of an earlier call saves the way here. */
+static Value run_call(Launch *l, Value kernel, const Args *a) {
+  if (device_is_gpu(l->s)) {
+    DevicePrepared d;
+    device_launch(l, &d);
+    plan_keep(kernel, a, &d);
+  } else {
+    run_here(l);
+  }
+  return launch_result(l);
+}
+
 /* With --emit the first call prints its stage and the program ends there. */
 Value kernel_call(Session *s, Value kernel, Args *a) {
   Launch l;
+  Value warm;
+  bool plain = s->options.emit == EMIT_NOTHING && s->options.mode != MODE_CHECK;
+  if (plain && device_is_gpu(s) && plan_call(s, kernel, a, &warm))
+    return warm;
   launch_prepare(s, kernel, a, &l);
   if (s->options.emit >= EMIT_IR && !s->emitted) {
     Str out = str_new(s->line);
@@ -498,8 +511,7 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
   }
   if (s->options.mode == MODE_CHECK)
     launch_check(&l);
-  launch_run(&l);
-  return launch_result(&l);
+  return run_call(&l, kernel, a);
 }
 
 /* Only a call of a kernel by itself: its arguments are evaluated once and used by every run. */

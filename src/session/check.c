@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "device.h"
 
 static const double thread_seconds = 2.0;
 
@@ -205,7 +205,8 @@ static Outcome run_all(Launch *l) {
     str_addf(&o.runs, "; not at thread level: %s", why.n ? why.v[0]->text : "it cannot be lowered");
   if (device_is_gpu(s)) {
     Launch run = again(l);
-    device_launch(&run);
+    DevicePrepared d;
+    device_launch(&run, &d);
     device_finish(s);
     str_addf(&o.runs, ", %s", session_device(s));
     compare(&run, reference, session_device(s), &o);

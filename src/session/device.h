@@ -40,6 +40,15 @@ struct GpuProgram {
   GpuKernel *kernel;
 };
 
+/* A launch whose arguments lie ready. */
+typedef struct DevicePrepared {
+  Launch *l;
+  GpuProgram *program;
+  const IrBinding *binding; /* of the program's IR */
+  GpuLaunch launch;
+  bool empty; /* a grid without blocks: nothing runs */
+} DevicePrepared;
+
 /* The session's device state, made on first use: a program without kernels never touches src/gpu.
  */
 SessionGpu *device_state(Session *s);
@@ -48,6 +57,23 @@ _Noreturn void device_failed(Session *s, Span span);
 /* The device copy of a storage, made where there is none; not filled. `name` is said when memory is
  * short, at `where`. */
 Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where);
+/* Of a tensor whose storage has a device copy; views begin at an offset. */
+GpuPtr device_address(const Tensor *t);
+/* A new tensor on the device, its elements undefined; a temporary of the session. Fails, and names
+ * the output, where memory is short. */
+Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
+                      Span where);
+/* What a tensor map says for this binding, over a tensor at `base`. */
+GpuTmap device_map(const IrTmap *m, const IrBinding *b, GpuPtr base);
+/* Queues the launch; what it prepared goes to *p, which lives as long as the statement. */
+void device_launch(Launch *l, DevicePrepared *p);
+/* After a launch was queued: faults and prints of the text's kernel are reported at this place.
+ * Waits where too many calls are queued or where the kernel prints. */
+void device_remember(Session *s, Span span, const char *name, const CudaText *text);
+/* plan.c: a warm call. plan_call: true if an earlier call's plan held; the launch is queued then.
+ * plan_keep: after device_launch of a call with these arguments. */
+bool plan_call(Session *s, Value kernel, Args *a, Value *result);
+void plan_keep(Value kernel, const Args *a, const DevicePrepared *d);
 /* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
  * diagnostics. */
 GpuProgram *device_program(Launch *l);

@@ -103,6 +103,16 @@ GpuProgram *device_program(Launch *l) {
   return p;
 }
 
+const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic) {
+  Built b = build(l, launch_variant(l), false);
+  const GpuFacts *f = b.image ? gpu_image_kernel(b.image, b.text->entry) : NULL;
+  if (!f)
+    host_fail(l->s, E0823, l->span, "the compiled text of %s has no kernel", l->name);
+  *threads = b.text->threads;
+  *dynamic = (size_t)b.text->shared_bytes;
+  return f;
+}
+
 /* Needs no GPU. CUDA text alone needs no compiler either: without one the gate is not asked. */
 void device_emit(Launch *l, SessionEmit stage, Str *out) {
   Variant *v = launch_variant(l);

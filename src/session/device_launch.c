@@ -13,7 +13,7 @@ enum { MAX_QUEUED = 1024 }; /* calls remembered before the host waits by itself 
 /* Moving data ------------------------------------------------------------------------------ */
 
 /* Views share a device copy: theirs begins at an offset. */
-static GpuPtr address(const Tensor *t) {
+GpuPtr device_address(const Tensor *t) {
   Buffer *b = storage_device_handle(t->storage);
   return b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype));
 }
@@ -36,6 +36,24 @@ Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where)
   return b;
 }
 
+/* Host memory comes only when somebody looks at the result there. */
+Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
+                      Span where) {
+  SessionGpu *g = s->gpu;
+  Buffer *b = session_alloc(s, sizeof *b);
+  Str why = session_str(s);
+  int64_t bytes = (int64_t)dtype_size(t);
+  for (int i = 0; i < rank; i++)
+    bytes *= extent[i]; /* of a shape that an earlier call had: cannot overflow */
+  b->g = g;
+  if (gpu_alloc(g->gpu, (size_t)bytes, name, &b->p) != ST_OK) {
+    free(b);
+    device_failed(s, where);
+  }
+  Tensor *out = tensor_new_on_device(t, rank, extent, &g->device, b, &why);
+  return host_new_tensor(s, out, &why, where).as.tensor;
+}
+
 /* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
  */
 static void to_device(Launch *l, size_t i) {
@@ -54,13 +72,6 @@ static void to_device(Launch *l, size_t i) {
 
 /* Launching -------------------------------------------------------------------------------- */
 
-typedef struct Prepared { /* a launch whose arguments lie ready */
-  Launch *l;
-  const CudaText *text;
-  GpuLaunch launch;
-  bool empty; /* a grid without blocks: nothing runs */
-} Prepared;
-
 /* Extents and strides of tensor maps are expressions of the bound extents. */
 static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
   Scalar x = {DT_I64, {.i = 0}};
@@ -75,15 +86,20 @@ static void *map_room(Arena *a) {
   return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
 }
 
-/* Checked before it is encoded: the driver's own error names no axis. */
-static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr base) {
+GpuTmap device_map(const IrTmap *m, const IrBinding *b, GpuPtr base) {
   GpuTmap t = {.dtype = m->buf->dtype, .rank = m->rank, .base = base, .swizzle = (int)m->swizzle};
-  void *out = map_room(session_scratch(l->s));
   for (int i = 0; i < m->rank; i++) {
     t.extent[i] = host_number(m->dim[i], b);
     t.stride[i] = i ? host_number(m->stride[i], b) : 0;
     t.box[i] = (uint32_t)m->box[i];
   }
+  return t;
+}
+
+/* Checked before it is encoded: the driver's own error names no axis. */
+static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr base) {
+  GpuTmap t = device_map(m, b, base);
+  void *out = map_room(session_scratch(l->s));
   Str why = session_str(l->s);
   if (!gpu_tmap_check(&t, &why))
     host_fail(l->s, E0820, l->span, "the tensor map %s: %s", m->name, str_text(&why));
@@ -96,10 +112,10 @@ static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr b
 static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) {
   for (size_t i = 0; i < l->n && i < k->params.n; i++)
     if (k->params.v[i].buf == buf)
-      return address(l->tensor[i]);
+      return device_address(l->tensor[i]);
   for (size_t i = 0; i < l->nscratch; i++)
     if (k->params.v[l->n + i].buf == buf)
-      return address(l->scratch[i]);
+      return device_address(l->scratch[i]);
   return 0;
 }
 
@@ -134,7 +150,7 @@ static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const Ir
 
 /* Moves what the kernel reads to the device, then collects what the launch needs. Nothing is
  * queued yet, so that bench can queue it many times. */
-static void prepare(Launch *l, Prepared *out) {
+static void prepare(Launch *l, DevicePrepared *out) {
   Session *s = l->s;
   GpuProgram *p = device_program(l);
   for (size_t i = 0; i < l->n; i++)
@@ -143,7 +159,7 @@ static void prepare(Launch *l, Prepared *out) {
   IrBinding *b = launch_rebind(l, p->ir);
   for (size_t i = 0; i < l->nscratch; i++)
     device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
-  *out = (Prepared){.l = l, .text = p->text};
+  *out = (DevicePrepared){.l = l, .program = p, .binding = b};
   out->launch.kernel = p->kernel;
   for (int i = 0; i < 3; i++) {
     int64_t blocks = i < p->ir->grid_rank ? b->grid[i] : 1;
@@ -168,42 +184,41 @@ static void wrote(Launch *l) {
       storage_device_wrote(l->tensor[i]->storage);
 }
 
-/* Faults come back with the number of the call. */
-static void remember(Launch *l, const CudaText *text) {
-  SessionGpu *g = l->s->gpu;
+/* Faults come back with the number of the call. What a kernel prints stands before what the host
+ * prints next. */
+void device_remember(Session *s, Span span, const char *name, const CudaText *text) {
+  SessionGpu *g = s->gpu;
   if (g->nqueued == g->cap) {
     size_t cap = g->cap ? g->cap * 2 : 16;
     Queued *grown = realloc(g->queued, cap * sizeof *grown);
     if (!grown)
-      host_fail_with(l->s, ST_NOMEM);
+      host_fail_with(s, ST_NOMEM);
     g->queued = grown;
     g->cap = cap;
   }
-  g->queued[g->nqueued++] = (Queued){l->span, l->name, text};
+  g->queued[g->nqueued++] = (Queued){span, name, text};
+  if (text->nprints > 0 || g->nqueued >= MAX_QUEUED)
+    device_finish(s);
 }
 
 /* Returns at once; what the host still holds of the outputs is stale from here on. */
-void device_launch(Launch *l) {
-  Prepared p;
-  prepare(l, &p);
-  if (!p.empty && gpu_launch(l->s->gpu->gpu, &p.launch) != ST_OK)
+void device_launch(Launch *l, DevicePrepared *p) {
+  prepare(l, p);
+  if (!p->empty && gpu_launch(l->s->gpu->gpu, &p->launch) != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);
-  remember(l, p.text);
-  /* what a kernel prints stands before what the host prints next */
-  if (p.text->nprints > 0 || l->s->gpu->nqueued >= MAX_QUEUED)
-    device_finish(l->s);
+  device_remember(l->s, l->span, l->name, p->program->text);
 }
 
 /* One round for gpu_time. */
 static Status launch_once(void *ctx) {
-  Prepared *p = ctx;
+  DevicePrepared *p = ctx;
   return p->empty ? ST_OK : gpu_launch(p->l->s->gpu->gpu, &p->launch);
 }
 
 /* Waits at the end: faults of timed launches are reported too. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
-  Prepared p;
+  DevicePrepared p;
   prepare(l, &p);
   Status status = gpu_time(l->s->gpu->gpu, o, launch_once, &p, out);
   if (status == ST_INTERRUPTED)
@@ -211,6 +226,6 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);
-  remember(l, p.text);
+  device_remember(l->s, l->span, l->name, p.program->text);
   device_finish(l->s);
 }

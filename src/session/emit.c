@@ -43,10 +43,26 @@ void launch_emit(Launch *l, SessionEmit stage, Str *out) {
   }
 }
 
+/* A launch without arguments: what the settings and defaults alone make of the kernel. */
+static void bare_launch(Session *s, Value kernel, Args *a, Launch *l) {
+  const SemaKernel *k = kernel_sema(s, kernel);
+  size_t n = k ? k->ninputs + k->noutputs : 0;
+  SemaArg *args = ARENA_ARRAY(session_scratch(s), SemaArg, n);
+  *l = (Launch){.s = s, .span = a->span, .name = a->name};
+  l->spec = kernel_spec(s, kernel, args, a->span);
+  l->ir = l->spec->ir;
+  l->n = l->ir->params.n;
+  l->tensor = ARENA_ARRAY(session_scratch(s), Tensor *, l->n);
+}
+
 /* For another language: k:source("ir", a, b). */
 void kernel_emit_call(Session *s, Value kernel, Args *a, SessionEmit stage, Str *out) {
   Launch l;
-  launch_prepare(s, kernel, a, &l);
+  a->name = kernel.as.obj->as.kernel.ast ? kernel.as.obj->as.kernel.ast->name.text : a->name;
+  if (a->n == 0)
+    bare_launch(s, kernel, a, &l);
+  else
+    launch_prepare(s, kernel, a, &l);
   launch_emit(&l, stage, out);
 }
 

@@ -152,11 +152,10 @@ static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
 }
 
 /* False: not an attribute of tensors. rank and size are extras that cost nothing. */
-static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out) {
-  const char *name = e->as.attr.name.text;
+bool host_attribute(Session *s, Tensor *t, const char *name, Span span, Value *out) {
   Str why = session_str(s);
   if (strcmp(name, "T") == 0)
-    *out = host_new_tensor(s, tensor_swap_last(t, &why), &why, e->span);
+    *out = host_new_tensor(s, tensor_swap_last(t, &why), &why, span);
   else if (strcmp(name, "shape") == 0)
     *out = shape_of(s, t);
   else if (strcmp(name, "dtype") == 0)
@@ -174,8 +173,14 @@ static bool tensor_attribute(Session *s, const AstExpr *e, Tensor *t, Value *out
 static Value eval_attribute(Session *s, const AstExpr *e) {
   Value base = host_eval(s, e->as.attr.base), out;
   const AstName *name = &e->as.attr.name;
-  if (base.kind == VAL_TENSOR && tensor_attribute(s, e, base.as.tensor, &out))
+  if (base.kind == VAL_TENSOR && host_attribute(s, base.as.tensor, name->text, e->span, &out))
     return out;
+  if (base.kind == VAL_FOREIGN) {
+    Object *o = base.as.obj;
+    out = o->as.foreign.ops->attribute(s, o->as.foreign.handle, name->text, e->span);
+    if (out.kind != VAL_NIL)
+      return out;
+  }
   if (base.kind == VAL_RECORD)
     for (size_t i = 0; i < base.as.obj->as.record.n; i++)
       if (base.as.obj->as.record.v[i].name == name->text)
@@ -253,8 +258,11 @@ Value host_call(Session *s, Value fn, Args *a) {
     return host_call_fn(s, fn, a);
   case VAL_KERNEL:
     return kernel_call(s, fn, a);
+  case VAL_FOREIGN:
+    return fn.as.obj->as.foreign.ops->call(s, fn.as.obj->as.foreign.handle, a);
   default:
-    host_fail(s, E0805, a->call->as.call.fn->span, "%s cannot be called", val_describe(s, fn));
+    host_fail(s, E0805, a->call ? a->call->as.call.fn->span : a->span, "%s cannot be called",
+              val_describe(s, fn));
   }
 }
 

@@ -18,7 +18,7 @@ static _Noreturn void wrong_argument(Args *a, const AstFn *fn, size_t i) {
   for (size_t p = 0; p < fn->params.n; p++)
     VEC_PUSH(a->s->line, &names, fn->params.v[p].name.text);
   const char *near = names_closest(a->names[i], names.v, names.n);
-  host_fail_hint(a->s, E0804, a->call->as.call.args.v[i].name_span,
+  host_fail_hint(a->s, E0804, a->call ? a->call->as.call.args.v[i].name_span : a->spans[i],
                  near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
                  "%s has no parameter %s", a->name, a->names[i]);
 }

@@ -8,10 +8,10 @@
 
 #include "ops/ops.h"
 #include "sema/sema.h"
-#include "session.h"
-#include "value.h"
+#include "host.h"
 
 enum { MAX_DEPTH = 1024 }; /* of calls; base's guard stops a little earlier */
+enum { MAX_ENTRIES = 256 }; /* of host_enter inside each other; Lua stops at 200 */
 
 typedef struct Var { /* a local variable; the stack of them is the session's */
   const char *name;  /* interned */
@@ -77,23 +77,20 @@ struct Session {
   uint64_t generation;  /* counts definitions of functions: kernels may have inlined older ones */
   KernelCache *kernels; /* NULL until a kernel is first called */
   SessionGpu *gpu;      /* NULL until a device is first wanted */
+  void *lua;            /* of options.lua->open; NULL until a program needs it */
+  Arena *entries[MAX_ENTRIES]; /* the line arenas of entries (host.c); made when first needed */
+  size_t nentries, entry;      /* how many there are, and how many are open */
+  bool leaving;                /* os.exit was called … */
+  int exit_status;             /* … with this */
   Debug *debug;         /* the call that is stepped, or NULL */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
 
-_Noreturn void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-_Noreturn void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint,
-                              const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* Leaves with the diagnostics that are already in the sink. */
-_Noreturn void host_fail_with(Session *s, Status why);
 /* Leaves after the sink got an error that has no place in the program: this is its place. */
 _Noreturn void session_fail_at(Session *s, Span span);
 /* Leaves after a run of a kernel failed; names the call beside the place in the kernel. */
 _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *name);
-/* Zeroed memory of malloc's; raises ST_NOMEM. */
-void *session_alloc(Session *s, size_t n);
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
 _Noreturn void host_too_deep(Session *s, Span span);
@@ -102,11 +99,11 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
 void session_poll(Session *s);             /* raises ST_INTERRUPTED where the flag is set */
 void session_stack(Session *s, Span span); /* fails where the C stack runs short */
 Pool *session_pool(Session *s);
-/* Writes to the program's output; raises where that failed. */
-void session_print(Session *s, const Str *text);
 Arena *session_scratch(Session *s); /* of the statement that runs */
-Str session_str(Session *s);        /* a Str in it */
 void session_begin(Session *s);     /* a new outermost run: old diagnostics and texts go */
+/* A file of Lua on the command line (host.c). */
+Status session_lua_file(Session *s, const char *path, const char *text, size_t n);
+void session_free_units(Session *s, const Unit *until); /* those newer than it, unless kept */
 /* Parses into a unit of its own, which the session keeps. NULL with diagnostics. */
 AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
                        ParseStatus *status);
@@ -132,8 +129,6 @@ void host_bind(Session *s, const char *name, Value v); /* a new local */
 /* A global at top level, else a local of the block. */
 void host_define_here(Session *s, const char *name, Value v, bool top);
 void host_define(Session *s, Module *m, const char *name, Value v); /* a global */
-/* The value of a name, innermost first; NULL where nothing has it. Builtins are not looked at. */
-Value *host_lookup(Session *s, const char *name);
 /* The place of a global, or NULL; it stays good as long as the session. */
 Value *host_global(Module *m, const char *name);
 /* Cut the stacks of locals and of temporaries back to a mark. */
@@ -150,20 +145,6 @@ Value host_element(Session *s, Value v, size_t i, Span span);
 /* `a == b` and the like; chains give a bool, tensors element by element. */
 Value host_compare_chain(Session *s, const AstExpr *e, Value *operands);
 
-/* The arguments of one call, evaluated: positional first. */
-typedef struct Args {
-  Session *s;
-  Span span;        /* of the whole call */
-  const char *name; /* of what is called, for messages */
-  Value *v;
-  const char **names; /* NULL: by position */
-  Span *spans;
-  size_t n, npos;
-  const AstExpr *call;
-} Args;
-
-/* Calls anything that can be called; a->name is set to what it is. */
-Value host_call(Session *s, Value fn, Args *a);
 Value host_call_fn(Session *s, Value fn, Args *a); /* a `fn` of the program */
 /* Evaluates the arguments of a CALL from left to right. */
 void host_eval_args(Session *s, const AstExpr *call, Args *a);
@@ -180,20 +161,8 @@ typedef struct Operation {
 } Operation;
 
 Value arith_apply(Session *s, const Operation *o, Value *v, int n);
-/* x op y of two host values; where: the two operands' places. Fails with typing's diagnostic. */
-Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
-/* op x for - + ~. */
-Value arith_unary(Session *s, AstOp op, Value x, Span span, Span where);
-/* One comparison: a bool, or a bool tensor where an operand is one. */
-Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Span *where);
 /* What sema's typing knows of a value. */
 SemaNum arith_number(Value v);
-/* x @ y of tensors (product.c). */
-Value arith_product(Session *s, Value x, Value y, Span span, const Span *where);
-/* Converts a host number to the type if it fits (a float for an integer does not); else fails. */
-Scalar arith_fit(Session *s, Value v, DType t, Span span);
-/* `f32(x)`: any number or tensor, by the language's conversion. */
-Value arith_cast(Session *s, Value v, DType t, Span span);
 /* Gives a value a written scalar type; tensors are converted element by element. */
 Value arith_convert(Session *s, Value v, DType t, Span span);
 /* Runs fn over [0, n) in pieces, on the pool where n is worth it. */
@@ -231,8 +200,6 @@ struct Builtin {
 };
 /* Calls a row of the table; arguments are checked by the row's function. */
 Value builtin_call(const Builtin *b, Args *a);
-const Builtin *builtin_find(const char *name);
-const Builtin *builtin_at(size_t i); /* NULL past the last */
 
 /* Argument access, each failing with the call's name and the argument's. i: position, or -1. */
 void args_count(const Args *a, size_t least, size_t most); /* positional */
@@ -253,10 +220,6 @@ bool args_int_named(const Args *a, const char *name, int64_t *out);
 int args_extents(const Args *a, size_t i, int64_t *extent);
 /* An int in a value, or failure that names what it is for. */
 int64_t host_int(Session *s, Value v, Span span, const char *what);
-/* A tensor whose host copy is valid, or failure. */
-Tensor *host_tensor(Session *s, Value v, Span span, const char *what);
-/* Wraps a new tensor, or fails with why. */
-Value host_new_tensor(Session *s, Tensor *t, const Str *why, Span span);
 
 Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store converts */
 
@@ -268,13 +231,9 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 void device_expect(Session *s);
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
-/* use_device("cuda:0"): opens it, or fails with exit status 4. */
-void device_use(Session *s, const char *name, Span span);
 /* Whether kernels run on a GPU. Opens it on first use; fails where it was asked for by name and is
  * not there. */
 bool device_is_gpu(Session *s);
-/* Waits for all queued calls; a fault of one fails at the call's place. */
-void device_finish(Session *s);
 
 /* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 

@@ -2,7 +2,8 @@
  *
  * In: an import statement. Out: the name bound to a module whose names live under `name.`. A path
  * starts at the importing file; a bare name is looked for in the library, then in $TILESH_PATH.
- * Tests and benches of an imported file do not run. Tests: tests/lang/import_*.tile.
+ * Tests and benches of an imported file do not run. A file that ends in .lua is
+ * src/lua's. Tests: tests/lang/import_*.tile, tests/lua.
  */
 #include "impl.h"
 
@@ -30,24 +31,30 @@ static const char *search(Session *s, const char *list, const char *file) {
   return NULL;
 }
 
-/* A quoted path starts at the importing file; a bare name is a module of the library or of
- * $TILESH_PATH. */
-static const char *find(Session *s, const AstStmt *st) {
-  if (st->as.import.path) {
-    if (strlen(st->as.import.path) != st->as.import.path_n)
-      host_fail(s, E0813, st->as.import.what, "a path cannot hold a NUL byte");
-    const char *from = s->module->directory;
-    return join(s, from, strlen(from), st->as.import.path);
-  }
-  const char *file = arena_printf(s->line, "%s.tile", st->as.import.module);
+/* What is imported, by a statement or by a call from another language. */
+typedef struct Want {
+  const char *name; /* of the module, for print */
+  const char *path; /* NULL: `module` is looked for */
+  const char *module;
+  Span span;
+} Want;
+
+/* A bare name is a module of the library or of $TILESH_PATH. */
+static const char *find_module(Session *s, const Want *w) {
+  const char *file = arena_printf(s->line, "%s.tile", w->module);
   const char *path = search(s, TILESH_DATADIR "/stdlib", file);
   if (!path)
     path = search(s, getenv("TILESH_PATH"), file);
   if (!path)
-    host_fail_hint(s, E0813, st->as.import.what,
-                   "set TILESH_PATH, or name a file: import \"x.tile\" as x",
-                   "no module is named %s", st->as.import.module);
+    host_fail_hint(s, E0813, w->span, "set TILESH_PATH, or name a file: import \"x.tile\" as x",
+                   "no module is named %s", w->module);
   return path;
+}
+
+/* A quoted path starts at the importing file. */
+static const char *find(Session *s, const Want *w) {
+  const char *from = s->module->directory;
+  return w->path ? join(s, from, strlen(from), w->path) : find_module(s, w);
 }
 
 /* By real path: two spellings of one file are one module. */
@@ -58,41 +65,111 @@ static Module *loaded(Session *s, const char *path) {
   return NULL;
 }
 
-/* The module runs in a scope of its own; if it fails, the import fails with its diagnostics. */
-static Module *load(Session *s, const char *path, const char *key, const AstStmt *st) {
-  size_t n = 0;
-  const char *why = NULL;
-  char *text = io_read_file(s->line, path, &n, &why);
-  if (!text)
-    host_fail(s, E0813, st->as.import.what, "%s cannot be read: %s", path, why);
-  Unit *outer = s->current;
+typedef struct Load {
+  const char *name, *path, *text;
+  size_t n;
+  Module *module;
+} Load;
+
+/* Tests, checks and benches of the file do not run, nor do its expressions print. */
+static void run_module(Session *s, void *ctx) {
+  Load *l = ctx;
   ParseStatus status;
-  AstFile *f = session_parse(s, path, text, n, false, &status);
+  s->prompt = false;
+  AstFile *f = session_parse(s, l->path, l->text, l->n, false, &status);
   if (status != PARSE_OK)
     host_fail_with(s, ST_COMPILE);
   session_keep(s); /* the module's values may point into its text */
-  Module *m = session_module(s, st->as.import.name.text, path, key);
-  m->loading = true;
   s->importing++;
-  session_run_block(s, f, m);
-  s->importing--;
-  m->loading = false;
-  s->current = outer;
-  return m;
+  session_run_block(s, f, l->module);
+}
+
+/* The module runs in a scope of its own; if it fails, the import fails with its diagnostics, and
+ * the next one reads the file again. */
+static Module *run(Session *s, Load *l, const char *key) {
+  bool prompt = s->prompt;
+  l->module = session_module(s, l->name, l->path, key);
+  l->module->loading = true;
+  Status status = session_protect(s, run_module, l);
+  s->prompt = prompt;
+  l->module->loading = false;
+  if (status != ST_OK) {
+    l->module->key = NULL;
+    host_fail_with(s, status);
+  }
+  return l->module;
+}
+
+/* A file's text, or failure at the place of the import. */
+static char *read_text(Session *s, const char *path, Span span, size_t *n) {
+  const char *why = NULL;
+  char *text = io_read_file(s->line, path, n, &why);
+  if (!text)
+    host_fail(s, E0813, span, "%s cannot be read: %s", path, why);
+  return text;
+}
+
+static Value module_value(Session *s, Module *m) {
+  Value v = val_object(s, VAL_MODULE);
+  v.as.obj->as.module = m;
+  return v;
+}
+
+/* Lua modules are run once too; src/lua keeps them. */
+static bool is_lua(const char *path) {
+  size_t n = strlen(path);
+  return n > 4 && strcmp(path + n - 4, ".lua") == 0;
 }
 
 /* A file that is still running is a circle: its names are not all there yet. */
-void host_import(Session *s, const AstStmt *st, bool top) {
-  const char *path = find(s, st);
+static Value import(Session *s, const Want *w) {
+  const char *path = find(s, w);
   char *real = realpath(path, NULL);
   const char *key = real ? arena_strdup(s->line, real) : path;
   free(real);
+  size_t n = 0;
+  if (is_lua(path)) {
+    void *lua = session_lua(s, w->span);
+    const char *text = read_text(s, path, w->span, &n);
+    return s->options.lua->import(lua, path, text, n, w->span);
+  }
   Module *m = loaded(s, key);
   if (m && m->loading)
-    host_fail(s, E0813, st->as.import.what, "%s imports itself in a circle", path);
-  if (!m)
-    m = load(s, path, key, st);
-  Value v = val_object(s, VAL_MODULE);
-  v.as.obj->as.module = m;
-  host_define_here(s, st->as.import.name.text, v, top);
+    host_fail(s, E0813, w->span, "%s imports itself in a circle", path);
+  if (!m) {
+    Load l = {.name = w->name, .path = path};
+    l.text = read_text(s, path, w->span, &l.n);
+    m = run(s, &l, key);
+  }
+  return module_value(s, m);
+}
+
+/* `import NAME` and `import "PATH" as NAME`. */
+void host_import(Session *s, const AstStmt *st, bool top) {
+  Want w = {st->as.import.name.text, st->as.import.path, st->as.import.module, st->as.import.what};
+  if (w.path && strlen(w.path) != st->as.import.path_n)
+    host_fail(s, E0813, w.span, "a path cannot hold a NUL byte");
+  host_define_here(s, w.name, import(s, &w), top);
+}
+
+/* A name without a point or a slash is a module of the library. */
+Value host_import_module(Session *s, const char *path, Span span) {
+  bool bare = !strchr(path, '/') && !strchr(path, '.');
+  Want w = {path, bare ? NULL : path, bare ? path : NULL, span};
+  return import(s, &w);
+}
+
+/* Anew each time, so that an edited file is seen. */
+Value host_load(Session *s, const char *path, Span span) {
+  Load l = {.name = path, .path = session_path(s, path)};
+  l.text = read_text(s, l.path, span, &l.n);
+  return module_value(s, run(s, &l, NULL));
+}
+
+/* Waits for its calls: their places may lie in the text. */
+Value host_run_text(Session *s, const char *name, const char *text, size_t n) {
+  Load l = {.name = name, .path = name, .text = text, .n = n};
+  Module *m = run(s, &l, NULL);
+  device_finish(s);
+  return module_value(s, m);
 }

@@ -117,6 +117,19 @@ static Value part_value(Session *s, Tensor *view, Span span) {
   return val_scalar(tensor_get(view, NULL), false);
 }
 
+/* The same for another language, whose indices are numbers already. */
+static Tensor *part_of(Session *s, Value x, const TensorIndex *ix, size_t n, Span span) {
+  Str why = session_str(s);
+  Tensor *view = tensor_index(x.as.tensor, ix, (int)n, &why);
+  if (!view)
+    host_fail(s, E0803, span, "%s: %s", val_describe(s, x), str_text(&why));
+  return val_tensor(s, view).as.tensor;
+}
+
+Value host_index(Session *s, Value x, const TensorIndex *ix, size_t n, Span span) {
+  return part_value(s, part_of(s, x, ix, n, span), span);
+}
+
 /* Of what host_element can take apart. */
 size_t host_length(Value v) {
   return v.kind == VAL_TENSOR ? (size_t)v.as.tensor->extent[0] : v.as.obj->as.list.n;
@@ -202,6 +215,10 @@ void index_store(Session *s, const Place *p, Value v, Span span) {
   Value old = list->as.list.v[p->at];
   list->as.list.v[p->at] = val_retain(v);
   val_release(old);
+}
+
+void host_index_store(Session *s, Value x, const TensorIndex *ix, size_t n, Value v, Span span) {
+  store_tensor(s, part_of(s, x, ix, n, span), v, span);
 }
 
 /* `x[…] = v`. */

@@ -420,10 +420,8 @@ static void only_in_kernels(Session *s, const AstStmt *st) {
 
 /* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */
 static void do_lua(Session *s, const AstStmt *st) {
-  if (!s->options.lua)
-    host_fail(s, E0822, st->span, "this program runs without Lua");
-  if (!s->options.lua(s, st->as.lua.text, st->as.lua.n, st->as.lua.span))
-    host_fail_with(s, ST_FAIL);
+  void *lua = session_lua(s, st->span);
+  s->options.lua->block(lua, st->as.lua.text, st->as.lua.n, st->as.lua.span);
 }
 
 /* The statements that hold no other and can only go on to the next. */

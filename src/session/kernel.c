@@ -159,6 +159,7 @@ Value kernel_with(Session *s, Value kernel, const Field *settings, size_t count,
   Value out = val_object(s, VAL_KERNEL);
   Object *o = out.as.obj;
   o->as.kernel = old->as.kernel;
+  o->as.kernel.plans = NULL;
   o->as.kernel.settings = NULL;
   o->as.kernel.nsettings = 0;
   o->as.kernel.settings = session_alloc(s, (n + count) * sizeof(Field));

@@ -79,8 +79,6 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
 void launch_forget(Launch *l);
 /* Puts the tensors' host memory into l->b, and fresh maps of what is written into l->written. */
 void launch_arguments(Launch *l, EvalChecks checks);
-/* Runs on the session's device, whichever it is. */
-void launch_run(Launch *l);
 /* After a run: copies results back to strided arguments; the call's value. */
 Value launch_result(Launch *l);
 /* The variant for the session's target and the launch's tensors. Valid as long as the
@@ -127,7 +125,6 @@ double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
 
 /* The device (device.c, device_launch.c, device_build.c). */
-void device_launch(Launch *l); /* queues it */
 /* Times launches of it on the device; figures in milliseconds. */
 void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
 /* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the

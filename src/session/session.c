@@ -229,6 +229,8 @@ static void break_cycles(Session *s) {
 void session_free(Session *s) {
   if (!s)
     return;
+  if (s->lua)
+    s->options.lua->close(s->lua);
   host_drop_vars(s, 0);
   host_drop_temps(s, 0);
   debug_free(s);
@@ -243,6 +245,8 @@ void session_free(Session *s) {
   }
   for (size_t i = 0; i < s->nscratch; i++)
     arena_free(s->scratches[i]);
+  for (size_t i = 0; i < s->nentries; i++)
+    arena_free(s->entries[i]);
   free(s->vars.v);
   free(s->temps.v);
   pool_free(s->pool);
@@ -305,11 +309,11 @@ void session_print(Session *s, const Str *text) {
 /* Running ---------------------------------------------------------------------------------- */
 
 /* Texts that nothing refers to any more; diagnostics that pointed into them were cleared. */
-static void free_units(Session *s) {
+void session_free_units(Session *s, const Unit *until) {
   Unit **at = &s->units;
-  while (*at) {
+  while (*at && *at != until) {
     Unit *u = *at;
-    if (u->keep) {
+    if (u->keep || u == s->current) {
       at = &u->next;
       continue;
     }
@@ -326,7 +330,8 @@ void session_begin(Session *s) {
   diag_clear(&s->diags);
   arena_reset(s->line);
   diag_init(&s->diags, s->line);
-  free_units(s);
+  s->current = NULL;
+  session_free_units(s, NULL);
 }
 
 /* Does something in the text outlive its run? */
@@ -428,7 +433,11 @@ Status session_run_file(Session *s, const char *path) {
   char *real = realpath(path, NULL);
   s->main->key = real ? arena_strdup(s->arena, real) : NULL;
   free(real);
+  size_t length = strlen(path);
+  bool lua = length > 4 && strcmp(path + length - 4, ".lua") == 0;
   s->main->directory = slash ? arena_strndup(s->arena, path, (size_t)(slash - path)) : ".";
+  if (lua)
+    return finish(s, session_lua_file(s, path, text, n));
   Text t = {path, text, n, false, PARSE_OK};
   s->main->loading = true;
   Status status = finish(s, session_protect(s, run_text, &t));

@@ -193,11 +193,16 @@ static void free_object(Object *o) {
     for (size_t i = 0; i < o->as.kernel.nsettings; i++)
       val_release(o->as.kernel.settings[i].value);
     free(o->as.kernel.settings);
+    plans_free(o->as.kernel.plans);
     break;
   case VAL_RECORD:
     for (size_t i = 0; i < o->as.record.n; i++)
       val_release(o->as.record.v[i].value);
     free(o->as.record.v);
+    break;
+  case VAL_FOREIGN:
+    if (o->as.foreign.ops)
+      o->as.foreign.ops->release(o->as.foreign.handle);
     break;
   default:
     break;
@@ -254,7 +259,10 @@ Value val_keep(Session *s, Value v) {
 const char *val_describe(Session *s, Value v) {
   static const char *const plain[] = {"nil",        "a bool",   "an int",   "a float", "a dtype",
                                       "a builtin",  "a string", "a tuple",  "a list",  "a kernel",
-                                      "a function", "a module", "a record", "a tensor"};
+                                      "a function", "a module", "a record", "a value",
+                                      "a tensor"};
+  if (v.kind == VAL_FOREIGN)
+    return v.as.obj->as.foreign.ops->what;
   if (v.kind == VAL_TENSOR) {
     Str text = str_new(s->line);
     tensor_add_type(v.as.tensor, &text);
@@ -351,6 +359,9 @@ static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) 
     break;
   case VAL_RECORD:
     print_record(s, o, depth, out);
+    break;
+  case VAL_FOREIGN:
+    str_add(out, o->as.foreign.ops->what);
     break;
   default:
     print_tensor(s, v.as.tensor, depth > 0, out);

@@ -30,10 +30,14 @@ typedef enum ValueKind {
   VAL_FN,      /* a function of the program */
   VAL_MODULE,  /* what an import bound */
   VAL_RECORD,  /* figures of check and bench */
+  VAL_FOREIGN, /* of another language: host.h */
   VAL_TENSOR   /* counted by src/tensor */
 } ValueKind;
 
 typedef struct Builtin Builtin;
+struct Plan;
+void plans_free(struct Plan *p); /* all of a kernel value; NULL is allowed (plan.c) */
+typedef struct ForeignOps ForeignOps; /* host.h */
 
 struct Value {
   ValueKind kind;
@@ -80,6 +84,7 @@ struct Object {
       Module *module;       /* where it was defined */
       Field *settings;      /* of k[BM = 64] */
       size_t nsettings;
+      struct Plan *plans; /* of warm calls on a device (plan.c); its own */
     } kernel;
     struct {
       const AstFn *ast;
@@ -91,6 +96,10 @@ struct Object {
       Field *v;
       size_t n;
     } record; /* RECORD: fields in order */
+    struct {
+      const ForeignOps *ops;
+      void *handle; /* released with the object */
+    } foreign;
   } as;
 };
 

@@ -395,9 +395,9 @@ START_TEST(prints_go_to_the_ring) {
   ck_assert_int_eq(t->nprints, 2);
   ck_assert_int_eq(t->print[0].report->nparts, 5);
   check_has(t, "ts_print(print, call, 0, 3)");
-  check_has(t, "line[0] = (unsigned long long)__double_as_longlong((double)x);");
-  check_has(t, "line[1] = (unsigned long long)(long long)n;");
-  check_has(t, "line[2] = (unsigned long long)true;");
+  check_has(t, "*line++ = (unsigned long long)__double_as_longlong((double)x);");
+  check_has(t, "*line++ = (unsigned long long)(long long)n;");
+  check_has(t, "*line++ = (unsigned long long)true;");
   check_has(t, "ts_print(print, call, 1, 0)");
   ck_assert_int_eq(t->arg[t->nargs - 2].kind, CUDA_ARG_PRINT);
   GpuImage *m = compile(&f, t, "sm_90a");

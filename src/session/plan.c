@@ -1,0 +1,285 @@
+/* plan.c: a warm call of a kernel on a device: what an earlier call like it worked out, kept.
+ *
+ * In: a kernel value and a call's arguments. Out: the launch, queued, where an earlier call had
+ * arguments of the same dtypes, extents, strides, alignment and numbers; then only addresses
+ * change. What always holds: a plan gives what launch_prepare and device_launch would give, or says
+ * no and the long way is taken (anything unusual: named inputs, data that must move first,
+ * outputs that share memory with an argument). Tests: tests/gpu/warm_calls.tile;
+ * scripts/gpu-check measures it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+enum { MOST_PLANS = 8, MOST_PARAMS = 16 };
+
+/* What must be the same for the plan to hold. */
+typedef struct PlanArg {
+  bool tensor;
+  DType dtype;
+  int rank;
+  uint8_t offset; /* bytes past a multiple of 16 */
+  int64_t extent[IR_MAX_RANK], stride[IR_MAX_RANK];
+  Value number; /* not a tensor */
+} PlanArg;
+
+/* One parameter of the printed kernel; its value is in the word of the same place. */
+typedef struct PlanWord {
+  CudaArgKind kind;
+  int param; /* TENSOR, TMAP: of the launch */
+  GpuTmap map;
+  GpuPtr base;         /* TMAP: that `encoded` was made for */
+  const void *encoded; /* 64-byte aligned */
+} PlanWord;
+
+typedef struct Plan Plan;
+struct Plan {
+  struct Plan *next;
+  uint64_t generation;
+  SessionGpu *g;
+  const CudaText *text;
+  const char *called; /* the kernel's name */
+  size_t n, ninputs;  /* parameters of the launch; inputs and inouts, which stand first */
+  bool given;         /* `out =` was */
+  PlanArg arg[MOST_PARAMS];
+  bool writes[MOST_PARAMS];
+  const char *name[MOST_PARAMS];
+  GpuLaunch launch;
+  PlanWord *word;
+  uint64_t *value; /* by word */
+  void **args;     /* by word: its value or its map */
+  int nwords;
+};
+
+static uint8_t offset_of(const Tensor *t) {
+  return (uint8_t)((uint64_t)(t->offset * (int64_t)dtype_size(t->dtype)) % 16);
+}
+
+/* Keeps -------------------------------------------------------------------------------------- */
+
+static void note_tensor(PlanArg *a, const Tensor *t) {
+  a->tensor = true;
+  a->dtype = t->dtype;
+  a->rank = t->rank;
+  a->offset = offset_of(t);
+  memcpy(a->extent, t->extent, sizeof *a->extent * (size_t)t->rank);
+  memcpy(a->stride, t->stride, sizeof *a->stride * (size_t)t->rank);
+}
+
+/* The parameter that a thread-level buffer is; -1 for what lowering added. */
+static int param_of(const Launch *l, const IrKernel *k, const IrBuffer *buf) {
+  for (size_t i = 0; i < l->n; i++)
+    if (k->params.v[i].buf == buf)
+      return (int)i;
+  return -1;
+}
+
+/* Whether the call is plain enough: every argument by position, or all outputs by `out =`, nothing
+ * copied on the way, no scratch. */
+static bool plain(const Launch *l, const Args *a, size_t ninputs) {
+  bool given = a->n == ninputs + 1 && l->n == ninputs + 1 && strcmp(a->names[ninputs], "out") == 0;
+  if (l->n > MOST_PARAMS || l->nscratch > 0 || a->npos != ninputs || (a->n != ninputs && !given))
+    return false;
+  for (size_t i = 0; i < l->n; i++)
+    if (l->original[i] || (l->ir->params.v[i].buf && l->ir->params.v[i].buf->init))
+      return false;
+  return true;
+}
+
+static size_t count_inputs(const Launch *l) {
+  size_t n = 0;
+  while (n < l->n && (!l->ir->params.v[n].buf || l->ir->params.v[n].buf->role != IRR_OUT))
+    n++;
+  return n;
+}
+
+static bool is_empty(const GpuTmap *m) {
+  for (int i = 0; i < m->rank; i++)
+    if (m->extent[i] == 0)
+      return true;
+  return false;
+}
+
+/* Maps of empty tensors are made anew for each launch. */
+static bool note_words(Plan *p, const Launch *l, const GpuProgram *g, const DevicePrepared *d) {
+  p->nwords = g->text->nargs;
+  p->word = calloc((size_t)p->nwords, sizeof *p->word);
+  p->value = calloc((size_t)p->nwords, sizeof *p->value);
+  p->args = calloc((size_t)p->nwords, sizeof *p->args);
+  if (!p->word || !p->value || !p->args)
+    return false;
+  for (int i = 0; i < p->nwords; i++) {
+    const CudaArg *a = &g->text->arg[i];
+    PlanWord *w = &p->word[i];
+    w->kind = a->kind;
+    p->args[i] = &p->value[i];
+    if (a->kind == CUDA_ARG_TMAP) {
+      w->map = device_map(a->tmap, d->binding, 0);
+      w->param = param_of(l, g->ir, a->tmap->buf);
+      w->encoded = aligned_alloc(64, GPU_TMAP_BYTES);
+      p->args[i] = (void *)(uintptr_t)w->encoded;
+      if (!w->encoded || w->param < 0 || is_empty(&w->map))
+        return false;
+    } else {
+      memcpy(&p->value[i], d->launch.args[i], sizeof p->value[i]);
+      w->param = a->kind == CUDA_ARG_TENSOR ? param_of(l, g->ir, a->buf) : 0;
+      if (w->param < 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+static void plan_free(Plan *p) {
+  for (int i = 0; p->word && i < p->nwords; i++)
+    free((void *)(uintptr_t)p->word[i].encoded);
+  free(p->word);
+  free(p->value);
+  free(p->args);
+  free(p);
+}
+
+void plans_free(Plan *p) {
+  for (Plan *next; p; p = next) {
+    next = p->next;
+    plan_free(p);
+  }
+}
+
+/* The newest stand first; the oldest goes. */
+static void keep(Value kernel, Plan *p) {
+  Plan **list = &kernel.as.obj->as.kernel.plans;
+  p->next = *list;
+  *list = p;
+  for (int i = 1; p; i++, p = p->next)
+    if (i == MOST_PLANS && p->next) {
+      plans_free(p->next);
+      p->next = NULL;
+    }
+}
+
+void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
+  const Launch *l = d->l;
+  const GpuProgram *g = d->program;
+  size_t ninputs = count_inputs(l);
+  Plan *p = d->empty || !plain(l, a, ninputs) ? NULL : calloc(1, sizeof *p);
+  if (!p)
+    return;
+  p->generation = l->s->generation;
+  p->g = l->s->gpu;
+  p->text = g->text;
+  p->called = l->name;
+  p->n = l->n;
+  p->ninputs = ninputs;
+  p->given = a->n > ninputs;
+  p->launch = d->launch;
+  for (size_t i = 0; i < l->n; i++) {
+    if (l->tensor[i])
+      note_tensor(&p->arg[i], l->tensor[i]);
+    else
+      p->arg[i].number = a->v[i];
+    p->writes[i] = launch_writes(l, i);
+    p->name[i] = l->ir->params.v[i].buf ? l->ir->params.v[i].buf->name : NULL;
+  }
+  if (!note_words(p, l, g, d)) {
+    plan_free(p);
+    return;
+  }
+  p->launch.args = p->args;
+  p->launch.where = g->text->entry;
+  keep(kernel, p);
+}
+
+/* Uses --------------------------------------------------------------------------------------- */
+
+static bool same_tensor(const PlanArg *a, Value v) {
+  if (v.kind != VAL_TENSOR)
+    return false;
+  const Tensor *t = v.as.tensor;
+  size_t bytes = sizeof *a->extent * (size_t)a->rank;
+  return t->dtype == a->dtype && t->rank == a->rank && offset_of(t) == a->offset &&
+         memcmp(t->extent, a->extent, bytes) == 0 && memcmp(t->stride, a->stride, bytes) == 0 &&
+         storage_on_device(t->storage);
+}
+
+/* A number is part of the plan: grids, maps and outputs follow from it. */
+static bool same_number(Value a, Value b) {
+  return val_is_scalar(a) && a.kind == b.kind && a.typed == b.typed && a.literal == b.literal &&
+         a.big == b.big && (a.kind == VAL_BOOL ? a.as.b == b.as.b : a.as.u == b.as.u);
+}
+
+/* Outputs given must share nothing with an input; whether they do is the long way's to say. */
+static bool apart(const Plan *p, const Args *a) {
+  for (size_t i = 0; i < a->n; i++)
+    for (size_t k = 0; p->writes[i] && k < a->n; k++)
+      if (k != i && p->arg[k].tensor && a->v[k].as.tensor->storage == a->v[i].as.tensor->storage)
+        return false;
+  return true;
+}
+
+static bool fits(const Plan *p, const Session *s, const Args *a) {
+  if (p->generation != s->generation || p->g != s->gpu || a->npos != p->ninputs ||
+      a->n != p->ninputs + p->given || (p->given && strcmp(a->names[p->ninputs], "out") != 0))
+    return false;
+  for (size_t i = 0; i < a->n; i++)
+    if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i])
+                         : !same_number(p->arg[i].number, a->v[i]))
+      return false;
+  return apart(p, a);
+}
+
+/* Addresses of this call's tensors; false where a map cannot be encoded. */
+static bool fill_words(Plan *p, Tensor *const *tensor) {
+  for (int i = 0; i < p->nwords; i++) {
+    PlanWord *w = &p->word[i];
+    if (w->kind == CUDA_ARG_CALL)
+      p->value[i] = p->g->nqueued;
+    if (w->kind != CUDA_ARG_TENSOR && w->kind != CUDA_ARG_TMAP)
+      continue;
+    GpuPtr at = device_address(tensor[w->param]);
+    if (w->kind == CUDA_ARG_TENSOR) {
+      p->value[i] = at;
+    } else if (at != w->base) {
+      w->map.base = at;
+      if (gpu_tmap_encode(p->g->gpu, &w->map, (void *)(uintptr_t)w->encoded) != ST_OK)
+        return false;
+      w->base = at;
+    }
+  }
+  return true;
+}
+
+/* The call's outputs: fresh ones lie on the device only. */
+static Value result_of(Session *s, const Plan *p, Tensor *const *tensor) {
+  if (p->n == p->ninputs + 1)
+    return val_borrow(tensor[p->ninputs]);
+  Value out[MOST_PARAMS];
+  size_t n = 0;
+  for (size_t i = p->ninputs; i < p->n; i++)
+    out[n++] = val_borrow(tensor[i]);
+  return n == 0 ? val_nil() : val_tuple(s, out, n);
+}
+
+bool plan_call(Session *s, Value kernel, Args *a, Value *result) {
+  Plan *p = kernel.as.obj->as.kernel.plans;
+  while (p && !fits(p, s, a))
+    p = p->next;
+  if (!p)
+    return false;
+  Tensor *tensor[MOST_PARAMS] = {NULL};
+  for (size_t i = 0; i < p->n; i++)
+    if (i >= a->n)
+      tensor[i] =
+          device_tensor(s, p->arg[i].dtype, p->arg[i].rank, p->arg[i].extent, p->name[i], a->span);
+    else if (p->arg[i].tensor)
+      tensor[i] = a->v[i].as.tensor;
+  if (!fill_words(p, tensor) || gpu_launch(p->g->gpu, &p->launch) != ST_OK)
+    device_failed(s, a->span);
+  for (size_t i = 0; i < p->n; i++)
+    if (p->writes[i])
+      storage_device_wrote(tensor[i]->storage);
+  *result = result_of(s, p, tensor);
+  device_remember(s, a->span, p->called, p->text);
+  return true;
+}

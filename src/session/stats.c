@@ -1,0 +1,70 @@
+/* stats.c: what a kernel takes and does: k:stats(a, b) of Lua.
+ *
+ * In: a kernel value and the arguments of a call. Out: a record: registers of a thread, bytes of
+ * shared memory of a block, threads of a block, blocks that a multiprocessor holds at a time, and
+ * the call's operations and bytes. Needs the device's compiler, but no device. Tests:
+ * tests/lua/kernel_stats.lua.
+ */
+#include <string.h>
+
+#include "kernel.h"
+
+typedef struct Processor { /* what a multiprocessor has to share out (CUDA, compute capabilities) */
+  const char *target;
+  int threads, blocks;
+  size_t shared, reserved; /* bytes; the system's share of each block */
+} Processor;
+
+static const Processor processors[] = {
+    {"sm_80", 2048, 32, 164 << 10, 1 << 10},
+    {"sm_89", 1536, 24, 100 << 10, 1 << 10},
+    {"sm_90a", 2048, 32, 228 << 10, 1 << 10},
+};
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Registers are given out to warps, 256 at a time; shared memory to blocks. */
+static int64_t blocks_at_a_time(const Target *t, const GpuFacts *f, int threads, size_t dynamic) {
+  const Processor *p = NULL;
+  for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
+    if (strcmp(processors[i].target, t->name) == 0)
+      p = &processors[i];
+  if (!p || threads <= 0)
+    return 0;
+  int64_t warps = (threads + 31) / 32, regs = ((int64_t)f->registers * 32 + 255) / 256 * 256;
+  int64_t shared = (int64_t)(f->shared_bytes + dynamic);
+  if (f->shared_bytes == 0)
+    shared += (int64_t)p->reserved;
+  int64_t n = least(p->blocks, p->threads / (warps * 32));
+  if (regs > 0)
+    n = least(n, t->registers / (regs * warps));
+  return least(n, (int64_t)p->shared / (shared > 0 ? shared : 1));
+}
+
+Value kernel_stats_call(Session *s, Value kernel, Args *a) {
+  Launch l;
+  int threads = 0;
+  size_t dynamic = 0;
+  launch_prepare(s, kernel, a, &l);
+  const GpuFacts *f = device_facts(&l, &threads, &dynamic);
+  const Target *t = session_target(s);
+  const struct {
+    const char *name;
+    Value value;
+  } rows[] = {
+      {"registers", val_int(f->registers)},
+      {"shared", val_int((int64_t)(f->shared_bytes + dynamic))},
+      {"local_bytes", val_int(f->local_bytes)},
+      {"threads", val_int(threads)},
+      {"blocks", val_int(blocks_at_a_time(t, f, threads, dynamic))},
+      {"flops", val_float(launch_flops(&l))},
+      {"bytes", val_float(launch_bytes(&l))},
+  };
+  enum { ROWS = sizeof rows / sizeof *rows };
+  Field fields[ROWS];
+  for (size_t i = 0; i < ROWS; i++)
+    fields[i] = (Field){names_get(s->names, rows[i].name, strlen(rows[i].name)), rows[i].value};
+  return val_record(s, fields, ROWS);
+}
