@@ -114,7 +114,7 @@ struct EvalInsn {
     void *data;           /* a descriptor below */
     int64_t imm;
   } as;
-  OpCode op; /* BC_OP_*: for the words of a fault; BC_ATOMIC */
+  OpCode op;    /* BC_OP_*: for the words of a fault; BC_ATOMIC */
   uint8_t from; /* BC_OP_*: type of the first operand */
 };
 

@@ -95,7 +95,10 @@ static const char *describe(const EvalAgent *a, const EvalInsn *in, const void *
   for (int i = 0; i < in->nsrc; i++) {
     DType t = operand_type(in, i);
     const char *cell = (const char *)src[i] + (size_t)lane * dtype_compute_size(t);
-    str_addf(&s, "%s%s", i == 0 ? "" : i + 1 < in->nsrc ? ", " : " and ",
+    str_addf(&s, "%s%s",
+             i == 0             ? ""
+             : i + 1 < in->nsrc ? ", "
+                                : " and ",
              eval_watch_text(a, t, cell));
   }
   size_t size = dtype_compute_size((DType)in->type);
@@ -212,16 +215,23 @@ static void look_at(const Lane *x, DType compute, void *cell) {
   eval_watch_set_mark(compute, cell, mark);
 }
 
+/* Up to half a step past the greatest value rounds down to it. */
+bool eval_watch_beyond(DType to, double v) {
+  int bits = to == DT_F32 ? 23 : to == DT_F16 ? 10 : to == DT_BF16 ? 7 : to == DT_F8E4M3 ? 3 : 2;
+  double most = dtype_float_max(to), half = ldexp(1, ilogb(most) - bits - 1);
+  return isfinite(v) && fabs(v) > most && fabs(v) >= most + half;
+}
+
 static bool overflows(const Lane *x, DType to) {
   DType from = (DType)x->in->from;
   if (x->in->op != OP_CAST || !dtype_is_float(from))
     return false;
   double v = value(dtype_compute(from),
                    (const char *)x->src[0] + (size_t)x->lane * dtype_compute_size(from));
-  return isfinite(v) && fabs(v) > dtype_float_max(to);
+  return eval_watch_beyond(to, v);
 }
 
-static const char *const beyond = "beyond its range";
+static const char *const beyond = "were beyond its range";
 static const char *const wrapped = "wrapped around";
 
 static bool lane_on(const EvalMask *m, int i) {

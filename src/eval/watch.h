@@ -1,9 +1,9 @@
 /* watch.h: where NaN and infinity come from, and what does not fit its type; private to src/eval,
  * for launches with CHECKS_ALL above thread level.
  *
- * A NaN that an operation makes of operands that are none is marked in its payload with a number for
- * that operation, so that the one which reaches a tensor tells where it comes from; the marks are
- * taken off there. Infinities have no payload: the first one made of finite operands is kept.
+ * A NaN that an operation makes of operands that are none is marked in its payload with a number
+ * for that operation, so that the one which reaches a tensor tells where it comes from; the marks
+ * are taken off there. Infinities have no payload: the first one made of finite operands is kept.
  * Neither is reported unless it reaches a tensor, so what a mask or a `where` drops is no finding.
  * Tests: tests/races (special_*), tests/unit/check_eval.c.
  */
@@ -24,7 +24,8 @@ void eval_watch_copy(EvalAgent *a, const EvalView *d, const EvalView *s);
 /* What a view holds: a sum of these. */
 enum { WATCH_NAN = 1, WATCH_INF = 2 };
 unsigned eval_watch_look(const EvalView *v);
-/* A tile operation, a product or a fold, whose operands held `had` has filled v: marks what is new. */
+/* A tile operation, a product or a fold, whose operands held `had` has filled v: marks what is new.
+ */
 void eval_watch_result(EvalAgent *a, const char *what, const EvalView *v, unsigned had);
 /* The same for a fold to a scalar. */
 void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsigned had);
@@ -67,6 +68,8 @@ uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text);
 void eval_watch_new_inf(EvalAgent *a, const char *text);
 /* n results of this place did not fit. first: words for the first of them, or NULL. */
 void eval_watch_add(EvalAgent *a, DType t, const char *what, uint64_t n, const char *first);
+/* Whether a finite value rounds to more than the greatest of a narrower float. */
+bool eval_watch_beyond(DType to, double v);
 /* ", in iteration 3 of block 1"; lane -1: not in a MAP. */
 const char *eval_watch_where(const EvalAgent *a, int lane);
 const char *eval_watch_text(const EvalAgent *a, DType t, const void *cell);

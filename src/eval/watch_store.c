@@ -191,20 +191,19 @@ typedef struct CopyWatch {
 /* Finite values of the piece that the destination's type has no place for. */
 static void count_piece(const CopyWatch *x, const EvalView *s, const Piece *p) {
   DType from = s->mem->dtype, to = x->d->mem->dtype;
-  double most = dtype_float_max(to);
   uint64_t n = 0;
   const char *first = NULL;
   for (int64_t i = 0; i < p->n; i++) {
     const char *cell = (const char *)p->cells + (size_t)i * dtype_compute_size(from);
     double v = scalar_load_compute(from, cell).as.f;
-    if (!isfinite(v) || fabs(v) <= most)
+    if (!eval_watch_beyond(to, v))
       continue;
     if (!n++)
       first = arena_printf(x->a->block->watch->arena, "%s%s", eval_watch_text(x->a, from, cell),
                            eval_watch_where(x->a, -1));
   }
   if (n)
-    eval_watch_add(x->a, to, "beyond its range", n, first);
+    eval_watch_add(x->a, to, "were beyond its range", n, first);
 }
 
 /* Marks are taken off where they lie: a tile keeps an ordinary NaN. */
