@@ -3,13 +3,18 @@
  * In: a statement of the scheduled level. Out: thread-level statements where s->out is. Always
  * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_expand.c.
  */
-#include "expand.h"
+#include "hopper.h"
 
 /* Those that come with schedules stand first: a COPY with an engine, a DOT of a warpgroup. */
 static const ExpandHook hooks[] = {
-    {IRK_MAP, expand_map},
-    {IRK_COPY, expand_copy},
-    {IRK_REDUCE, expand_reduce},
+    {IRK_ROLES, hopper_roles},     {IRK_TILE_LOOP, hopper_tile_loop},
+    {IRK_CHANNEL, hopper_channel}, {IRK_ACQUIRE, hopper_channel},
+    {IRK_COMMIT, hopper_channel},  {IRK_WAIT, hopper_channel},
+    {IRK_RELEASE, hopper_channel}, {IRK_DOT_WAIT, hopper_wait},
+    {IRK_STORE_WAIT, hopper_wait}, {IRK_SYNC, hopper_wait},
+    {IRK_ALLOC, hopper_alloc},     {IRK_COPY, hopper_copy},
+    {IRK_DOT, hopper_dot},         {IRK_MAP, expand_map},
+    {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {

@@ -7,7 +7,7 @@
  * first layouts, then the largest copies to and from tensors; maps, copies and reductions hand them
  * on. Tests: tests/unit/check_expand.c.
  */
-#include "expand.h"
+#include "hopper.h"
 
 enum { MOST_REGISTERS = 160 };
 
@@ -123,6 +123,8 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
       scan_access(f, st, &st->as.atomic.at, map);
     break;
   case IRK_COPY:
+    if (hopper_groups(f->s->k) && st->as.copy.dst.buf->space == IRS_SHARED)
+      break; /* part by part into a staging tile */
     want_whole(f, &st->as.copy.dst);
     want_whole(f, &st->as.copy.src);
     break;
@@ -134,6 +136,8 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
     share(f, st->as.scan.dst.buf, "a scan writes it");
     break;
   case IRK_DOT:
+    if (st->as.dot.unit == IRU_WGMMA)
+      break;
     share(f, st->as.dot.a.buf, "it is an operand of a product without tensor cores");
     share(f, st->as.dot.b.buf, "it is an operand of a product");
     share(f, st->as.dot.c.buf, "it is the result of a product without tensor cores");
@@ -302,6 +306,22 @@ static bool hand_on(IrStmt *st, void *ctx) {
 
 /* ---------------------------------------------------------------- first layouts */
 
+/* What a warpgroup's product computes, and what it takes from registers. */
+static bool give_dot(IrStmt *st, void *ctx) {
+  Infer *f = ctx;
+  if (st->kind != IRK_DOT || st->as.dot.unit != IRU_WGMMA)
+    return true;
+  const IrBuffer *side[] = {st->as.dot.c.buf, st->as.dot.a.buf};
+  for (int i = 0; i < 2; i++) {
+    const Place *p = low_place_of(f->s, side[i]);
+    Frag g;
+    if (open_to(f, side[i]) &&
+        frag_accumulator(&g, p->extent[0], p->extent[1], GROUP_WARPS * hopper_groups(f->s->k), 1))
+      give(f, side[i], &g);
+  }
+  return true;
+}
+
 /* The copy between a tensor and a fragment without a layout that moves the most. */
 typedef struct Seed {
   Infer *f;
@@ -412,6 +432,7 @@ void expand_infer(Simple *s) {
     f.restart = false;
     forget(s);
     scan(&f, &s->k->body, NULL);
+    ir_walk(&s->k->body, give_dot, &f);
     do {
       f.changed = false;
       ir_walk(&s->k->body, hand_on, &f);

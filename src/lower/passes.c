@@ -32,6 +32,7 @@ static const Pass warpgroup[] = {
     {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
     {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
     {"roles", IR_SCHEDULED, low_roles},   {"waits", IR_SCHEDULED, low_waits},
+    {"hopper", IR_THREAD, low_expand},
 };
 
 /* One role; fragments in registers, memory in vectors. */

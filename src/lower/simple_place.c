@@ -5,7 +5,7 @@
  * has no room. Always holds: a block that declares tiles ends with a low_barrier, so that tiles
  * which share bytes never meet. Tests: tests/unit/check_lower.c.
  */
-#include "expand.h"
+#include "hopper.h"
 
 #include <inttypes.h>
 
@@ -37,6 +37,8 @@ static void note_tile(Simple *s, const IrBuffer *b) {
     n *= p->extent[i]; /* the verifier bounds the product */
   }
   p->bytes = n * (int64_t)dtype_size(b->dtype);
+  if (s->registers && b->space == IRS_SHARED && hopper_groups(s->k))
+    p->bytes = hopper_tile_bytes(b);
 }
 
 /* ---- offsets: a tile lies where no tile lies that lives while it does ---- */

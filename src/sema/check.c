@@ -11,11 +11,20 @@
 
 #include <string.h>
 
-/* The number of blocks is needed before a block runs, so little can stand before `grid`. */
+/* The number of blocks is needed before a block runs, so little can stand before `grid`. What it
+ * declares is known, so that its uses are no further errors. */
 static void not_before_grid(Check *c, const AstStmt *s) {
   Diag *d = diag_add(c->sink, E0301, s->span, "only `let` stands before `grid`");
   diag_also(c->sink, d, c->kernel->ast->grid->span, NULL);
   diag_hint(c->sink, d, "move it below `grid`");
+  AstDecls none = {0};
+  const AstDecls *names = s->kind == STMT_VAR ? &s->as.let.names
+                          : s->kind == STMT_SHARED || s->kind == STMT_FRAGMENT ||
+                                  s->kind == STMT_LOCAL || s->kind == STMT_BARRIER
+                              ? &s->as.decls
+                              : &none;
+  for (size_t i = 0; i < names->n; i++)
+    sema_sym_declare(c, names->v[i].name, SYM_POISON, "a tile");
 }
 
 /* A fn called there may have needed more than `let`s. */

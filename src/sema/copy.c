@@ -364,6 +364,17 @@ TExpr *sema_check_atomic(Check *c, const AstExpr *e, OpCode op) {
 
 /* ---------------------------------------------------------------- print */
 
+/* Tensors are printed by the host. */
+static bool print_part(Check *c, const AstExpr *e, Span print, TExpr **out) {
+  TExpr *v = sema_check_expr(c, e);
+  *out = v;
+  if (v->kind == TE_STRING || v->kind == TE_DTYPE)
+    return true;
+  if (!sema_is_error(v) && !sema_is_num(v) && !sema_is_tile(v))
+    *out = v = sema_check_value(c, e);
+  return !sema_is_error(v) && (!sema_is_tile(v) || sema_tile_allowed(c, print, "printing a tile"));
+}
+
 /* Numbers, strings, dtypes and whole tiles, in the order given. */
 TExpr *sema_check_print(Check *c, const AstExpr *e) {
   const AstArgs *args = &e->as.call.args;
@@ -377,16 +388,11 @@ TExpr *sema_check_print(Check *c, const AstExpr *e) {
     diag_add(c->sink, E0106, e->span, "a fn that a kernel calls is pure: it cannot print");
     return sema_texpr_error(c, e->span);
   }
-  for (size_t i = 0; i < args->n; i++) {
-    part[i] = sema_check_expr(c, args->v[i].value);
-    if (part[i]->kind != TE_STRING && part[i]->kind != TE_DTYPE)
-      part[i] = sema_is_error(part[i]) || sema_is_num(part[i]) || sema_is_tile(part[i])
-                    ? part[i]
-                    : sema_check_value(c, args->v[i].value);
-    if (sema_is_error(part[i]) ||
-        (sema_is_tile(part[i]) && !sema_tile_allowed(c, e->span, "printing a tile")))
-      return sema_texpr_error(c, e->span);
-  }
+  bool ok = true;
+  for (size_t i = 0; i < args->n; i++)
+    ok = print_part(c, args->v[i].value, e->span, &part[i]) && ok;
+  if (!ok)
+    return sema_texpr_error(c, e->span);
   TStmt *s = sema_tstmt_new(c, TS_PRINT, e->span);
   s->as.report.part = part;
   s->as.report.nparts = (int)args->n;

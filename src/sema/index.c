@@ -243,8 +243,7 @@ static bool read_axes(Check *c, const AstExpr *e, const Subject *s, Axes *out) {
   return ok;
 }
 
-/* A name by itself is indexed as a buffer; slices of slices, transposed and computed tiles as
- * values. */
+/* A name by itself, and slices of it, are indexed as a buffer; computed tiles as values. */
 static Subject subject(TExpr *base) {
   Subject s = {.base = base, .rank = base->type.rank};
   bool region = base->kind == TE_REGION;
@@ -303,7 +302,36 @@ static TExpr *element(Check *c, const Subject *s, const Axes *x, Span span) {
   return e;
 }
 
-/* A slice of a slice of a buffer, of `.T`, or of a computed tile. */
+/* origin + step * i, folded where all are known. */
+static TExpr *origin_in(Check *c, const TAxis *outer, TExpr *i, Span span) {
+  SemaType t = sema_type_num(DT_I64, false);
+  TExpr *step[] = {i, sema_texpr_i64(c, outer->step, span)};
+  TExpr *sum[] = {outer->origin, outer->step == 1 ? i : sema_texpr_op(c, OP_MUL, t, step, 2, span)};
+  return sema_texpr_op(c, OP_ADD, t, sum, 2, span);
+}
+
+/* A slice of a slice of a tile is a slice of the tile: the subject becomes the buffer, its axes
+ * those of both put together. New axes and the count of indices stay what they were. */
+static void compose(Check *c, const TRegion *outer, Subject *s, Axes *x, Span span) {
+  TAxis inner[SEMA_MAX_RANK];
+  memcpy(inner, x->axis, sizeof inner);
+  s->buf = outer->buf;
+  s->rank = outer->buf->rank;
+  for (int i = 0, at = 0; i < s->rank; i++) {
+    const TAxis *o = &outer->axis[i];
+    if (!o->keep) {
+      x->axis[i] = *o;
+      x->given++;
+      x->nsingle++;
+      continue;
+    }
+    x->axis[i] = inner[at];
+    x->axis[i].origin = origin_in(c, o, inner[at].origin, span);
+    x->axis[i].step = inner[at++].step * o->step;
+  }
+}
+
+/* A slice of `.T` or of a computed tile. */
 static TExpr *value_slice(Check *c, const Subject *s, const Axes *x, Span span) {
   SemaType t = s->base->type;
   shape_of(x->axis, s->rank, &t);
@@ -385,13 +413,10 @@ static AstExpr *swapped_index(Check *c, const AstExpr *e, int rank) {
   return r;
 }
 
-/* Whether the last two axes of what is indexed are left, so that they can be swapped back. What is
- * itself a slice of a tile is indexed as a value (TE_SLICE), all else as a region of its buffer. */
-static bool keeps_last_two(const TExpr *r) {
-  if (r->kind != TE_REGION && r->kind != TE_SLICE)
-    return false;
-  int n = r->kind == TE_REGION ? r->as.region.buf->rank : r->arg[0]->type.rank;
-  return n >= 2 && r->as.region.axis[n - 1].keep && r->as.region.axis[n - 2].keep;
+/* Whether the last two axes of what is indexed are left, so that they can be swapped back. */
+static bool keeps_last_two(const AstExpr *e) {
+  size_t n = e->as.index.n;
+  return e->as.index.axes[n - 1].kind != AXIS_SINGLE && e->as.index.axes[n - 2].kind != AXIS_SINGLE;
 }
 
 /* Indexing `x.T` is indexing x the other way round, so that a transposed region stays a region of
@@ -399,8 +424,9 @@ static bool keeps_last_two(const TExpr *r) {
 static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   if (base->kind == TE_REGION && base->as.region.trans && !has_new_axes(e) &&
       e->as.index.n <= (size_t)base->type.rank) {
-    TExpr *r = index_base(c, swapped_index(c, e, base->type.rank), untransposed(c, base));
-    bool both = keeps_last_two(r);
+    AstExpr *swapped = swapped_index(c, e, base->type.rank);
+    TExpr *r = index_base(c, swapped, untransposed(c, base));
+    bool both = !sema_is_error(r) && keeps_last_two(swapped);
     if (r->kind == TE_ELEM)
       r->as.region.trans = true; /* should copy take it for an origin */
     return both ? sema_transpose(c, r, e->span) : r;
@@ -409,6 +435,8 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
   Axes x;
   if (!read_axes(c, e, &s, &x))
     return sema_texpr_error(c, e->span);
+  if (!s.buf && !s.global && base->kind == TE_REGION && !base->as.region.trans)
+    compose(c, &base->as.region, &s, &x, e->span);
   /* A single index for every axis: one element. */
   if (x.given == x.nsingle && x.given == s.rank && !x.nnew)
     return element(c, &s, &x, e->span);

@@ -1,0 +1,353 @@
+/* hopper.c: roles, tiles, rings and waits of a Hopper schedule (see hopper.h).
+ *
+ * In: a scheduled kernel that the warpgroup passes made. Out: thread-level roles: one thread of the
+ * producer loads, each warpgroup of consumers computes its rows; mbarriers full and empty a stage
+ * of a channel, with the stage and the parity in variables of each role. Always holds: a consumer
+ * releases by one thread behind the wait of all its warps. Tests: tests/unit/check_schedule.c.
+ */
+#include "hopper.h"
+
+enum { WORD = 8, SPAN_MOST = 1024 }; /* bytes: of a barrier; alignment of the swizzle patterns */
+
+/* ---------------------------------------------------------------- small things */
+
+IrOperand hopper_e(IrExpr *e) {
+  return (IrOperand){.kind = IRO_EXPR, .expr = e};
+}
+
+IrOperand hopper_i(Simple *s, int64_t n) {
+  return hopper_e(low_i32(s, n));
+}
+
+IrOperand hopper_regs(IrBuffer *b, IrExpr *first, int n) {
+  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = n};
+}
+
+void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o) {
+  IrStmt *st = low_emit(s, IRK_OP);
+  st->as.op = (IrOp){op, arena_copy(s->k->arena, o, (size_t)n * sizeof *o), n};
+}
+
+int hopper_groups(const IrKernel *k) {
+  for (size_t i = 0; i < k->body.n && k->channels.n; i++)
+    if (k->body.v[i]->kind == IRK_ROLES && k->body.v[i]->as.roles.nroles == 2)
+      return k->body.v[i]->as.roles.role[1].warps / GROUP_WARPS;
+  return 0;
+}
+
+/* One stage, so that the next one's pattern begins where patterns begin. */
+static int64_t stage_bytes(const IrBuffer *b) {
+  return (sched_tile_bytes(b) + SPAN_MOST - 1) / SPAN_MOST * SPAN_MOST;
+}
+
+int64_t hopper_tile_bytes(const IrBuffer *b) {
+  return stage_bytes(b) * b->stages;
+}
+
+IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b) {
+  const Place *p = low_place_of(s, b);
+  IrExpr *base = low_i32(s, b->offset);
+  return p->stage ? low_add(s, low_mul(s, p->stage, low_i32(s, stage_bytes(b))), base) : base;
+}
+
+IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage) {
+  IrExpr *at = low_mul(s, ir_ref(s->k, (IrVar *)(uintptr_t)stage), low_i32(s, WORD));
+  return low_add(s, at, low_i32(s, base));
+}
+
+/* ---------------------------------------------------------------- rings */
+
+/* Behind the tiles: for each channel the full barriers of its stages, then the empty ones. */
+static void place_rings(Simple *s) {
+  IrKernel *k = s->k;
+  s->hopper->ring = ARENA_ARRAY(s->arena, HopperRing, k->channels.n + 1);
+  s->peak = (s->peak + WORD - 1) / WORD * WORD;
+  for (size_t i = 0; i < k->channels.n; i++) {
+    HopperRing *r = &s->hopper->ring[i];
+    int64_t bytes = WORD * k->channels.v[i]->stages;
+    r->full = s->peak;
+    r->empty = s->peak + bytes;
+    s->peak += 2 * bytes;
+  }
+}
+
+static void init_barriers(Simple *s, int64_t base, int stages, int arrivals) {
+  IrStmt *loop;
+  IrVar *i = low_emit_for(s, "i", low_i32(s, 0), low_i32(s, stages), low_i32(s, 1), &loop);
+  loop->as.loop.loop = IRF_UNROLL;
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  hopper_op(s, OP_MBAR_INIT, 2,
+            (IrOperand[]){hopper_e(hopper_barrier(s, base, i)), hopper_i(s, arrivals)});
+  low_enter(s, before);
+}
+
+/* By one thread, before anybody waits; the IF is returned, so that maps can be fetched in it. */
+static IrStmt *init_rings(Simple *s) {
+  IrStmt *st = low_emit_if(s, low_is_first(s));
+  IrBlock *before = low_enter(s, &st->as.if_.then);
+  for (size_t i = 0; i < s->k->channels.n; i++) {
+    const IrChannel *c = s->k->channels.v[i];
+    init_barriers(s, s->hopper->ring[i].full, c->stages, c->producers);
+    init_barriers(s, s->hopper->ring[i].empty, c->stages, c->consumers);
+  }
+  hopper_op(s, OP_MBAR_FENCE_INIT, 0, NULL);
+  low_enter(s, before);
+  low_barrier(s);
+  return st;
+}
+
+/* A producer finds every stage free: the parity before the first. */
+static void ring_variables(Simple *s, bool producer) {
+  for (size_t i = 0; i < s->k->channels.n; i++) {
+    HopperRing *r = &s->hopper->ring[i];
+    r->stage = low_emit_var(s, "stage", low_i32(s, 0));
+    r->phase = low_emit_var(s, "phase", low_i32(s, producer));
+  }
+}
+
+/* The next stage; the parity turns with each round. */
+static void advance(Simple *s, const IrChannel *c) {
+  IrKernel *k = s->k;
+  HopperRing *r = &s->hopper->ring[c->id];
+  IrExpr *one = low_i32(s, 1);
+  if (c->stages == 1) {
+    low_emit_set(s, r->phase, ir_op2(k, OP_XOR, ir_ref(k, r->phase), one));
+    return;
+  }
+  low_emit_set(s, r->stage, low_add(s, ir_ref(k, r->stage), one));
+  IrExpr *end = ir_op2(k, OP_EQ, ir_ref(k, r->stage), low_i32(s, c->stages));
+  IrBlock *before = low_enter(s, &low_emit_if(s, end)->as.if_.then);
+  low_emit_set(s, r->stage, low_i32(s, 0));
+  low_emit_set(s, r->phase, ir_op2(k, OP_XOR, ir_ref(k, r->phase), one));
+  low_enter(s, before);
+}
+
+/* Tiles' names mean the stage in hand from here on. */
+static void take_stage(Simple *s, const IrChannel *c) {
+  HopperRing *r = &s->hopper->ring[c->id];
+  for (int i = 0; i < c->ntiles; i++)
+    low_place_of(s, c->tile[i])->stage = c->stages > 1 ? ir_ref(s->k, r->stage) : NULL;
+}
+
+static void wait_on(Simple *s, int64_t base, const HopperRing *r) {
+  hopper_op(
+      s, OP_MBAR_WAIT, 2,
+      (IrOperand[]){hopper_e(hopper_barrier(s, base, r->stage)), hopper_e(ir_ref(s->k, r->phase))});
+}
+
+/* Boxes come whole, whatever of them lies outside the tensor. */
+static void acquire(Simple *s, const IrChannel *c) {
+  const HopperRing *r = &s->hopper->ring[c->id];
+  int64_t bytes = 0;
+  for (int i = 0; i < c->ntiles; i++)
+    bytes += sched_tile_bytes(c->tile[i]);
+  wait_on(s, r->empty, r);
+  hopper_op(s, OP_MBAR_EXPECT_TX, 2,
+            (IrOperand[]){hopper_e(hopper_barrier(s, r->full, r->stage)), hopper_i(s, bytes)});
+  take_stage(s, c);
+}
+
+static void release(Simple *s, const IrChannel *c) {
+  const HopperRing *r = &s->hopper->ring[c->id];
+  IrStmt *st = low_emit_if(s, ir_ref(s->k, s->hopper->first));
+  IrBlock *before = low_enter(s, &st->as.if_.then);
+  hopper_op(s, OP_MBAR_ARRIVE, 1, (IrOperand[]){hopper_e(hopper_barrier(s, r->empty, r->stage))});
+  low_enter(s, before);
+  advance(s, c);
+}
+
+bool hopper_channel(Simple *s, IrStmt *st) {
+  if (!s->hopper)
+    return st->kind == IRK_CHANNEL && hopper_groups(s->k) > 0;
+  const IrChannel *c = st->kind == IRK_CHANNEL ? st->as.channel : st->as.channel_op.channel;
+  switch (st->kind) {
+  case IRK_ACQUIRE:
+    acquire(s, c);
+    break;
+  case IRK_COMMIT:
+    advance(s, c);
+    break;
+  case IRK_WAIT:
+    wait_on(s, s->hopper->ring[c->id].full, &s->hopper->ring[c->id]);
+    take_stage(s, c);
+    break;
+  case IRK_RELEASE:
+    release(s, c);
+    break;
+  default:
+    break;
+  }
+  return true;
+}
+
+/* Rings and staging tiles are reached by address alone. */
+bool hopper_alloc(Simple *s, IrStmt *st) {
+  return st->as.alloc->space == IRS_SHARED && !s->hopper && hopper_groups(s->k) > 0;
+}
+
+/* ---------------------------------------------------------------- waits */
+
+/* Barrier 1 is all consumers', 2 and up those of single warpgroups. */
+static void sync_group(Simple *s) {
+  IrExpr *id = low_add(s, ir_ref(s->k, s->hopper->group), low_i32(s, 2));
+  hopper_op(s, OP_BAR_SYNC, 2, (IrOperand[]){hopper_e(id), hopper_i(s, GROUP_THREADS)});
+}
+
+bool hopper_wait(Simple *s, IrStmt *st) {
+  if (!s->hopper || !s->hopper->group)
+    return false;
+  if (st->kind == IRK_DOT_WAIT) {
+    hopper_op(s, OP_WGMMA_WAIT, 1, (IrOperand[]){hopper_i(s, st->as.wait)});
+  } else if (st->kind == IRK_STORE_WAIT) {
+    IrStmt *own = low_emit_if(s, ir_ref(s->k, s->hopper->first));
+    IrBlock *before = low_enter(s, &own->as.if_.then);
+    hopper_op(s, OP_BULK_WAIT_READ, 1, (IrOperand[]){hopper_i(s, st->as.wait)});
+    low_enter(s, before);
+  } else {
+    if (st->as.sync.proxy_async)
+      hopper_op(s, OP_FENCE_PROXY_ASYNC, 0, NULL);
+    if (st->as.sync.groups)
+      sync_group(s);
+    else
+      low_barrier(s);
+  }
+  return true;
+}
+
+/* ---------------------------------------------------------------- the loop over tiles */
+
+static IrExpr *named(Simple *s, const char *name, IrExpr *value) {
+  IrVar *v = low_emit_let(s, name, value);
+  if (v->lo < 0)
+    v->lo = 0; /* counts and numbers of tiles */
+  return ir_ref(s->k, v);
+}
+
+/* Column and row of a number within one plane, n[0] wide; the same as the evaluator's raster. */
+static void raster(Simple *s, IrExpr *number, IrExpr *const *n, int group, IrExpr **at) {
+  IrKernel *k = s->k;
+  if (group <= 1) {
+    at[0] = ir_op2(k, OP_MOD, number, n[0]);
+    at[1] = ir_op2(k, OP_FLOORDIV, number, n[0]);
+    return;
+  }
+  IrExpr *rows = low_i32(s, group), *per = low_mul(s, rows, n[0]);
+  IrExpr *first = named(s, "first", low_mul(s, ir_op2(k, OP_FLOORDIV, number, per), rows));
+  IrExpr *height = named(s, "height", ir_op2(k, OP_MIN2, ir_op2(k, OP_SUB, n[1], first), rows));
+  IrExpr *rest = named(s, "rest", ir_op2(k, OP_MOD, number, per));
+  at[0] = ir_op2(k, OP_FLOORDIV, rest, height);
+  at[1] = low_add(s, first, ir_op2(k, OP_MOD, rest, height));
+}
+
+/* The program's indices, from the number of the tile. */
+static void define_indices(Simple *s, const IrTileLoop *t, IrExpr *number, IrExpr *const *n) {
+  IrKernel *k = s->k;
+  IrExpr *at[3], *plane = number;
+  if (t->naxes == 3) {
+    IrExpr *size = low_mul(s, n[0], n[1]);
+    at[2] = ir_op2(k, OP_FLOORDIV, number, size);
+    plane = named(s, "plane", ir_op2(k, OP_MOD, number, size));
+  }
+  at[0] = plane;
+  if (t->naxes > 1)
+    raster(s, plane, n, t->group, at);
+  for (int i = 0; i < t->naxes; i++) {
+    IrStmt *let = low_emit(s, IRK_LET);
+    t->index[i]->kind = IRV_LET;
+    t->index[i]->lo = 0;
+    let->as.let.var = t->index[i];
+    let->as.let.value = ir_cast(k, at[i], t->index[i]->type);
+  }
+}
+
+/* As many tiles as i32 counts: each writes elements whose offsets fit 32 bits. */
+bool hopper_tile_loop(Simple *s, IrStmt *st) {
+  const IrTileLoop *t = &st->as.tile_loop;
+  IrKernel *k = s->k;
+  IrExpr *n[3], *tiles = low_i32(s, 1);
+  IrStmt *loop;
+  if (!s->hopper)
+    return false;
+  for (int i = 0; i < t->naxes; i++) {
+    n[i] = named(s, "tiles", ir_cast(k, t->count[i], DT_I32));
+    tiles = low_mul(s, tiles, n[i]);
+  }
+  IrExpr *block = ir_expr(k, OP_BLOCK_X, DT_NONE, NULL, 0);
+  IrExpr *blocks = ir_expr(k, OP_BLOCKS_X, DT_NONE, NULL, 0);
+  IrVar *number = low_emit_for(s, "tile", block, tiles, blocks, &loop);
+  number->lo = 0;
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  define_indices(s, t, ir_ref(k, number), n);
+  low_points(s, &st->as.tile_loop.body);
+  low_flush(s);
+  low_enter(s, before);
+  return true;
+}
+
+/* ---------------------------------------------------------------- roles */
+
+static void set_registers(Simple *s, const IrRoleBody *r, bool producer) {
+  if (r->registers)
+    hopper_op(s, producer ? OP_SETMAXNREG_DEC : OP_SETMAXNREG_INC, 1,
+              (IrOperand[]){hopper_i(s, r->registers)});
+}
+
+/* One thread acts; the others of its warpgroup have nothing to do. */
+static void produce(Simple *s, const IrBlock *body) {
+  s->hopper->group = s->hopper->first = NULL;
+  IrBlock *before = low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
+  ring_variables(s, true);
+  low_points(s, body);
+  low_enter(s, before);
+}
+
+/* Which warpgroup this is comes from the number of the warp, which is the same in all of it. */
+static void consume(Simple *s, const IrBlock *body, int first_warp) {
+  IrKernel *k = s->k;
+  IrExpr *warp = ir_expr(k, OP_WARP, DT_NONE, NULL, 0);
+  IrExpr *group = ir_op2(k, OP_SUB, ir_op2(k, OP_FLOORDIV, warp, low_i32(s, GROUP_WARPS)),
+                         low_i32(s, first_warp / GROUP_WARPS));
+  s->hopper->group = low_emit_let(s, "group", group);
+  s->hopper->group->lo = 0;
+  s->hopper->group->hi = s->hopper->groups - 1;
+  IrExpr *lane = ir_op2(k, OP_MOD, ir_ref(k, s->tid), low_i32(s, GROUP_THREADS));
+  s->hopper->first = low_emit_let(s, "first_thread", ir_op2(k, OP_EQ, lane, low_i32(s, 0)));
+  ring_variables(s, false);
+  low_points(s, body);
+}
+
+static void expand_role(Simple *s, const IrRoleBody *from, IrRoleBody *to, bool producer) {
+  *to = *from;
+  to->registers = 0;
+  to->body = (IrBlock){0};
+  IrBlock *before = low_enter(s, &to->body);
+  set_registers(s, from, producer);
+  ExpandRole outer = expand_enter_role(s, from->first_warp, from->warps, 1);
+  if (producer)
+    produce(s, &from->body);
+  else
+    consume(s, &from->body, from->first_warp);
+  expand_leave_role(s, &outer);
+  low_enter(s, before);
+}
+
+/* Maps are known once the roles stand, so their fetching is put in last. */
+bool hopper_roles(Simple *s, IrStmt *st) {
+  int groups = hopper_groups(s->k);
+  if (!groups || s->hopper)
+    return false;
+  s->hopper = ARENA_NEW(s->arena, Hopper);
+  s->hopper->groups = groups;
+  place_rings(s);
+  IrStmt *init = init_rings(s);
+  IrStmt *out = low_emit(s, IRK_ROLES);
+  out->as.roles.nroles = 2;
+  out->as.roles.role = ARENA_ARRAY(s->k->arena, IrRoleBody, 2);
+  for (int i = 0; i < 2; i++)
+    expand_role(s, &st->as.roles.role[i], &out->as.roles.role[i], i == 0);
+  IrBlock *before = low_enter(s, &init->as.if_.then);
+  for (size_t i = 0; i < s->k->tmaps.n; i++)
+    hopper_op(s, OP_TMA_PREFETCH, 1, (IrOperand[]){{.kind = IRO_TMAP, .tmap = s->k->tmaps.v[i]}});
+  low_enter(s, before);
+  return true;
+}

@@ -1,0 +1,50 @@
+/* hopper.h: what the expansion of a Hopper schedule knows while it goes over the roles. Private.
+ *
+ * hopper.c: roles, the loop over tiles, rings of barriers, waits; hopper_tma.c: tensor maps, loads,
+ * staged stores; hopper_wgmma.c: products of a warpgroup. Each takes statements of expand.h's
+ * dispatch and only in kernels that have channels.
+ * Shared memory: rings of tiles first, in multiples of 1024 bytes, behind all tiles the barriers.
+ */
+#ifndef TILESH_LOWER_HOPPER_H
+#define TILESH_LOWER_HOPPER_H
+
+#include "expand.h"
+#include "sched.h"
+
+typedef struct HopperRing { /* a channel, as the role in hand sees it */
+  int64_t full, empty;      /* byte offsets of the barriers of stage 0 */
+  IrVar *stage, *phase;     /* i32 variables of the role */
+} HopperRing;
+
+typedef struct Hopper {
+  HopperRing *ring; /* by channel id */
+  int groups;       /* warpgroups that compute */
+  IrVar *group;     /* i32: which of them this is; NULL: the producer */
+  IrVar *first;     /* bool: the first thread of its warpgroup */
+} Hopper;
+
+/* Warpgroups of the role that computes; 0: the kernel has no such roles. */
+int hopper_groups(const IrKernel *k);
+/* Bytes that a shared tile takes in such a kernel, all stages together. */
+int64_t hopper_tile_bytes(const IrBuffer *b);
+
+/* Hooks: true where they took the statement. */
+bool hopper_roles(Simple *s, IrStmt *st);
+bool hopper_tile_loop(Simple *s, IrStmt *st);
+bool hopper_alloc(Simple *s, IrStmt *st);
+bool hopper_channel(Simple *s, IrStmt *st); /* CHANNEL and the four operations */
+bool hopper_wait(Simple *s, IrStmt *st);    /* DOT_WAIT, STORE_WAIT, SYNC */
+bool hopper_copy(Simple *s, IrStmt *st);
+bool hopper_dot(Simple *s, IrStmt *st);
+
+/* One thread-level operation of n operands. */
+void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);
+IrOperand hopper_e(IrExpr *e);
+IrOperand hopper_i(Simple *s, int64_t n); /* an i32 constant */
+IrOperand hopper_regs(IrBuffer *b, IrExpr *first, int n);
+/* Byte address of a tile's stage in hand, i32. */
+IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b);
+/* Byte address of a barrier of the stage in hand. */
+IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage);
+
+#endif

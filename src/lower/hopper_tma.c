@@ -1,0 +1,277 @@
+/* hopper_tma.c: tensor maps, loads into rings, results through staging tiles.
+ *
+ * In: COPY with `engine tma`, and copies from an accumulator into a staging tile. Out: boxes as the
+ * tiles lie: panels of one swizzle span, all rows of the tile; stmatrix of the accumulators' pairs.
+ * Always holds: each warpgroup writes and stores its own rows of a staging tile.
+ * Tests: tests/unit/check_schedule.c.
+ */
+#include "hopper.h"
+
+enum { ROWS = 64, MOST_BOX = 256 }; /* of a warpgroup's block; of a box along an axis */
+
+/* ---------------------------------------------------------------- tensor maps */
+
+/* How a tile's box lies over its tensor. */
+typedef struct Box {
+  int unit, row;       /* axes of the tensor: side by side, and the other one of the tile */
+  int64_t inner, rows; /* elements of a box */
+  int64_t swizzle;     /* bytes; 0: none */
+} Box;
+
+static int other_axis(const IrRegion *g, int unit) {
+  for (int i = 0; i < g->buf->rank; i++)
+    if (g->axis[i].keep && i != unit)
+      return i;
+  return -1;
+}
+
+/* Bytes from one element to the next along an axis: the tensor's stride where it has one. */
+static IrExpr *stride_bytes(Simple *s, IrBuffer *b, int axis) {
+  IrKernel *k = s->k;
+  IrExpr *n = ir_int(k, (int64_t)dtype_size(b->dtype));
+  if (b->stride[axis])
+    return ir_op2(k, OP_MUL, ir_ref(k, b->stride[axis]), n);
+  for (int i = b->rank - 1; i > axis; i--)
+    n = ir_op2(k, OP_MUL, b->extent[i], n);
+  return n;
+}
+
+/* Innermost first: the unit axis, then the others from the last one on. */
+static int axis_order(const IrBuffer *b, int unit, int *order) {
+  int n = 0;
+  order[n++] = unit;
+  for (int i = b->rank - 1; i >= 0; i--)
+    if (i != unit)
+      order[n++] = i;
+  return n;
+}
+
+static bool same_map(const IrTmap *t, const IrBuffer *b, const Box *x, const int *order) {
+  bool same = t->buf == b && t->swizzle == x->swizzle && t->box[0] == x->inner;
+  for (int i = 0; i < b->rank && same; i++)
+    same = t->box[i] == (order[i] == x->unit ? x->inner : order[i] == x->row ? x->rows : 1);
+  return same;
+}
+
+static IrTmap *map_of(Simple *s, IrBuffer *b, const Box *x) {
+  IrKernel *k = s->k;
+  int order[IR_MAX_RANK], n = axis_order(b, x->unit, order);
+  for (size_t i = 0; i < k->tmaps.n; i++)
+    if (same_map(k->tmaps.v[i], b, x, order))
+      return k->tmaps.v[i];
+  IrTmap *t = ir_tmap(k, arena_printf(k->arena, "map_%s", b->name), b, n);
+  for (int i = 0; i < n; i++) {
+    t->dim[i] = b->extent[order[i]];
+    t->stride[i] = i ? stride_bytes(s, b, order[i]) : NULL;
+    t->box[i] = order[i] == x->unit ? x->inner : order[i] == x->row ? x->rows : 1;
+  }
+  t->swizzle = x->swizzle;
+  return t;
+}
+
+/* Coordinates of a box, innermost first, as operands. */
+static int coordinates(Simple *s, const IrRegion *g, const Box *x, IrExpr *inner, IrExpr *row,
+                       IrOperand *out) {
+  int order[IR_MAX_RANK], n = axis_order(g->buf, x->unit, order);
+  for (int i = 0; i < n; i++) {
+    IrExpr *at = ir_cast(s->k, g->axis[order[i]].origin, DT_I32);
+    IrExpr *by = order[i] == x->unit ? inner : order[i] == x->row ? row : NULL;
+    out[i] = hopper_e(by ? low_add(s, at, by) : at);
+  }
+  return n;
+}
+
+/* ---------------------------------------------------------------- loads */
+
+/* The ring that a tile belongs to. */
+static const HopperRing *ring_of(Simple *s, const IrBuffer *tile) {
+  for (size_t i = 0; i < s->k->channels.n; i++)
+    for (int j = 0; j < s->k->channels.v[i]->ntiles; j++)
+      if (s->k->channels.v[i]->tile[j] == tile)
+        return &s->hopper->ring[i];
+  return NULL;
+}
+
+/* The greatest multiple of 8 that divides the rows and fits a box. */
+static int64_t box_rows(int64_t rows) {
+  int64_t n = rows < MOST_BOX ? rows : MOST_BOX;
+  while (rows % n || n % 8)
+    n--;
+  return n;
+}
+
+static void load_box(Simple *s, const IrCopy *c, const Box *x, int64_t panel, int64_t row) {
+  const HopperRing *r = ring_of(s, c->dst.buf);
+  int64_t rows = sched_extent(c->dst.buf, c->dst.buf->layout->columns);
+  IrOperand o[3 + IR_MAX_RANK];
+  IrExpr *at = hopper_tile_at(s, c->dst.buf);
+  at = low_add(s, at, low_i32(s, (panel * rows + row) * x->swizzle));
+  o[0] = hopper_e(at);
+  o[1] = (IrOperand){.kind = IRO_TMAP, .tmap = map_of(s, c->src.buf, x)};
+  o[2] = hopper_e(hopper_barrier(s, r->full, r->stage));
+  int n = coordinates(s, &c->src, x, low_i32(s, panel * x->inner), low_i32(s, row), o + 3);
+  hopper_op(s, OP_TMA_LOAD, 3 + n, o);
+}
+
+static void load(Simple *s, const IrCopy *c) {
+  const IrBuffer *tile = c->dst.buf;
+  int64_t span = tile->layout->amount, size = (int64_t)dtype_size(tile->dtype);
+  int64_t rows = sched_extent(tile, tile->layout->columns);
+  int64_t inner = sched_extent(tile, !tile->layout->columns) * size;
+  Box x = {.unit = lower_fact(s->request, c->src.buf).unit_axis, .swizzle = span};
+  x.row = other_axis(&c->src, x.unit);
+  x.inner = span / size;
+  x.rows = box_rows(rows);
+  for (int64_t panel = 0; panel * span < inner; panel++)
+    for (int64_t row = 0; row < rows; row += x.rows)
+      load_box(s, c, &x, panel, row);
+}
+
+/* ---------------------------------------------------------------- staging */
+
+/* A tile of results as it lies: panels of `span` bytes a row, in chunks of 16 bytes. */
+typedef struct Staging {
+  IrBuffer *tile;
+  int64_t rows, pitch; /* pitch: bytes of a row of a panel */
+  int64_t chunks;      /* of a row of a panel */
+  bool swizzled;
+} Staging;
+
+static Staging staging_of(IrBuffer *tile) {
+  Staging x = {.tile = tile, .rows = sched_extent(tile, 0)};
+  x.swizzled = tile->layout && tile->layout->kind == IRL_SWIZZLE;
+  x.pitch =
+      x.swizzled ? tile->layout->amount : sched_extent(tile, 1) * (int64_t)dtype_size(tile->dtype);
+  x.chunks = x.pitch / 16;
+  return x;
+}
+
+/* Byte offset of a lane's 16 bytes: pair is the number of a 16-column group, in one of whose
+ * halves the lane's chunk lies; row: of the tile. */
+static IrExpr *matrix_at(Simple *s, const Staging *x, IrExpr *row, IrExpr *pair) {
+  IrKernel *k = s->k;
+  IrExpr *lane = ir_expr(k, OP_LANE, DT_NONE, NULL, 0);
+  IrExpr *half = ir_op2(k, OP_FLOORDIV, lane, low_i32(s, 16)), *two = low_i32(s, 2);
+  IrExpr *at = low_mul(s, row, low_i32(s, x->pitch));
+  if (!x->swizzled)
+    return low_add(s, at, low_mul(s, low_add(s, low_mul(s, pair, two), half), low_i32(s, 16)));
+  IrExpr *per = low_i32(s, x->chunks / 2);
+  IrExpr *panel = low_mul(s, ir_op2(k, OP_FLOORDIV, pair, per), low_i32(s, x->rows * x->pitch));
+  IrExpr *chunk = low_add(s, low_mul(s, ir_op2(k, OP_MOD, pair, per), two), half);
+  IrExpr *turn = ir_op2(k, OP_MOD, ir_op2(k, OP_FLOORDIV, lane, low_i32(s, 8 / x->chunks)),
+                        low_i32(s, x->chunks));
+  chunk = ir_op2(k, OP_XOR, chunk, turn);
+  return low_add(s, low_add(s, at, panel), low_mul(s, chunk, low_i32(s, 16)));
+}
+
+static IrExpr *load_f32(Simple *s, IrBuffer *b, IrExpr *at) {
+  IrAccess a = {.buf = b, .index = {at}};
+  return ir_cast(s->k, ir_ref(s->k, low_emit_load(s, "x", a)), DT_F32);
+}
+
+/* Pairs of columns as words: n of them, from register `first` on. */
+static IrBuffer *pack_pairs(Simple *s, DType t, IrBuffer *from, IrExpr *first, int n) {
+  IrExpr *extent = low_i64(s, n);
+  IrBuffer *w = ir_buffer(s->k, IRS_REG, "pairs", DT_U32, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = w;
+  for (int q = 0; q < n; q++) {
+    IrExpr *x = load_f32(s, from, low_add(s, first, low_i32(s, 2 * q)));
+    IrExpr *y = load_f32(s, from, low_add(s, first, low_i32(s, 2 * q + 1)));
+    IrAccess a = {.buf = w, .index = {low_i32(s, q)}};
+    low_emit_store(s, a, ir_op2(s->k, t == DT_BF16 ? OP_PACK_BF16 : OP_PACK_F16, x, y));
+  }
+  return w;
+}
+
+/* One 16-column group, or the last 8 columns. */
+static void store_matrices(Simple *s, const Staging *x, const IrCopy *c, IrExpr *row, IrExpr *pair,
+                           IrExpr *first, int n) {
+  IrBuffer *w = pack_pairs(s, x->tile->dtype, low_place_of(s, c->src.buf)->home, first, n);
+  IrExpr *at = low_add(s, hopper_tile_at(s, x->tile), matrix_at(s, x, row, pair));
+  hopper_op(s, OP_STMATRIX, 2, (IrOperand[]){hopper_e(at), hopper_regs(w, low_i32(s, 0), n)});
+}
+
+/* The columns of one block of 64 rows of each warpgroup. */
+static void stage_block(Simple *s, const Staging *x, const IrCopy *c, IrExpr *row, int64_t base) {
+  int64_t columns = sched_extent(x->tile, 1);
+  IrStmt *loop;
+  if (columns >= 16) {
+    IrVar *pair =
+        low_emit_for(s, "pair", low_i32(s, 0), low_i32(s, columns / 16), low_i32(s, 1), &loop);
+    loop->as.loop.loop = IRF_UNROLL;
+    IrBlock *before = low_enter(s, &loop->as.loop.body);
+    IrExpr *p = ir_ref(s->k, pair);
+    IrExpr *first = low_add(s, low_mul(s, p, low_i32(s, 8)), low_i32(s, base));
+    store_matrices(s, x, c, row, p, first, 4);
+    low_enter(s, before);
+  }
+  if (columns % 16)
+    store_matrices(s, x, c, row, low_i32(s, columns / 16), low_i32(s, base + columns / 16 * 8), 2);
+}
+
+/* Rows of this lane's addresses: 16 of each warp, by its lanes 0 to 15. */
+static void stage(Simple *s, const IrCopy *c) {
+  IrKernel *k = s->k;
+  Staging x = staging_of(c->dst.buf);
+  const Place *p = low_place_of(s, c->src.buf);
+  int64_t blocks = x.rows / ROWS / s->hopper->groups, origin = 0;
+  IrExpr *warp = ir_op2(k, OP_FLOORDIV, ir_ref(k, s->tid), low_i32(s, 32));
+  IrExpr *lane = ir_expr(k, OP_LANE, DT_NONE, NULL, 0);
+  IrExpr *row =
+      low_add(s, low_mul(s, warp, low_i32(s, 16)), ir_op2(k, OP_MOD, lane, low_i32(s, 16)));
+  row = ir_ref(k, low_emit_let(s, "row", row));
+  ir_is_const(c->src.axis[1].origin, &origin);
+  for (int64_t i = 0; i < blocks; i++) {
+    IrExpr *at = low_add(s, row, low_i32(s, i * ROWS * s->hopper->groups));
+    stage_block(s, &x, c, at, i * p->extent[1] / 2 + origin / 2);
+  }
+}
+
+/* ---------------------------------------------------------------- stores */
+
+static void store_box(Simple *s, const IrCopy *c, const Staging *x, const Box *b, int64_t panel,
+                      IrExpr *row) {
+  IrOperand o[2 + IR_MAX_RANK];
+  IrExpr *at = low_add(s, low_mul(s, row, low_i32(s, x->pitch)),
+                       low_i32(s, x->tile->offset + panel * x->rows * x->pitch));
+  o[0] = (IrOperand){.kind = IRO_TMAP, .tmap = map_of(s, c->dst.buf, b)};
+  o[1] = hopper_e(at);
+  int n = coordinates(s, &c->dst, b, low_i32(s, panel * b->inner), row, o + 2);
+  hopper_op(s, OP_TMA_STORE, 2 + n, o);
+}
+
+/* By one thread of each warpgroup, behind the barrier that stands before it. */
+static void store(Simple *s, const IrCopy *c) {
+  Staging x = staging_of(c->src.buf);
+  int64_t size = (int64_t)dtype_size(x.tile->dtype);
+  Box b = {.unit = lower_fact(s->request, c->dst.buf).unit_axis, .rows = ROWS};
+  b.row = other_axis(&c->dst, b.unit);
+  b.inner = x.pitch / size;
+  b.swizzle = x.swizzled ? x.pitch : 0;
+  IrStmt *st = low_emit_if(s, ir_ref(s->k, s->hopper->first));
+  IrBlock *before = low_enter(s, &st->as.if_.then);
+  for (int64_t i = 0; i < x.rows; i += ROWS * s->hopper->groups) {
+    IrExpr *row =
+        low_add(s, low_mul(s, ir_ref(s->k, s->hopper->group), low_i32(s, ROWS)), low_i32(s, i));
+    for (int64_t at = 0; at < sched_extent(x.tile, 1); at += b.inner)
+      store_box(s, c, &x, &b, at / b.inner, row);
+  }
+  hopper_op(s, OP_BULK_COMMIT, 0, NULL);
+  low_enter(s, before);
+}
+
+bool hopper_copy(Simple *s, IrStmt *st) {
+  const IrCopy *c = &st->as.copy;
+  if (!s->hopper)
+    return false;
+  bool staged = low_place_of(s, c->src.buf)->frag && c->dst.buf->space == IRS_SHARED;
+  if (c->engine != IRE_TMA && !staged)
+    return false;
+  if (staged)
+    stage(s, c);
+  else if (c->dst.buf->space == IRS_SHARED)
+    load(s, c);
+  else
+    store(s, c);
+  return true;
+}

@@ -1,0 +1,135 @@
+/* hopper_wgmma.c: products of a warpgroup: descriptors, chains of wgmma.
+ *
+ * In: DOT of `unit wgmma`: operands in rings of swizzled tiles, or the first one in registers; the
+ * result in the accumulator's layout. Out: for each block of 64 rows a chain over K in one group.
+ * Always holds: K ascends in steps of 16, so that the bits are those of the plain product.
+ * Tests: tests/unit/check_schedule.c.
+ */
+#include "hopper.h"
+
+enum { ROWS = 64, STEP = 16, UNIT = 16 }; /* UNIT: bytes that a descriptor counts in */
+
+/* An operand in shared memory. M or N stands for its axis that is not K. */
+typedef struct Operand {
+  IrVar *desc;
+  int64_t span, rows; /* bytes of a panel's row; rows of a panel */
+  bool across;        /* M or N lies side by side, not K */
+} Operand;
+
+/* Which axis of the tile is K: of A the last, of B the first, after `.T`. */
+static Operand operand_of(const IrRegion *r, bool first) {
+  const IrLayout *l = r->buf->layout;
+  int k_axis = (first ? 1 : 0) ^ (r->trans ? 1 : 0), inner = l->columns ? 0 : 1;
+  return (Operand){
+      .span = l->amount, .rows = sched_extent(r->buf, 1 - inner), .across = inner != k_axis};
+}
+
+/* Code of the swizzle in a descriptor, which is not that of a tensor map. */
+static int swizzle_code(int64_t span) {
+  return span == 128 ? 1 : span == 64 ? 2 : 3;
+}
+
+/* Bytes from a block of 64 rows of the operand to the next. */
+static int64_t block_bytes(const Operand *o) {
+  return o->across ? o->rows * o->span : ROWS * o->span;
+}
+
+/* Bytes from the first to the i-th step along K. */
+static int64_t step_bytes(const Operand *o, int64_t i) {
+  int64_t per = o->span / (2 * STEP); /* steps in a panel's row */
+  if (o->across)
+    return i * STEP * o->span;
+  return i / per * o->rows * o->span + i % per * 2 * STEP;
+}
+
+/* The leading offset is that of panels; where K lies side by side one panel is enough. */
+static void describe(Simple *s, Operand *o, const IrRegion *r, bool rows) {
+  IrKernel *k = s->k;
+  IrExpr *at = hopper_tile_at(s, r->buf);
+  if (rows)
+    at = low_add(s, at, low_mul(s, ir_ref(k, s->hopper->group), low_i32(s, block_bytes(o))));
+  IrExpr *arg[] = {at, low_i32(s, o->across ? o->rows * o->span : UNIT), low_i32(s, 8 * o->span),
+                   low_i32(s, swizzle_code(o->span))};
+  o->desc = low_emit_let(s, "desc", ir_expr(k, OP_DESC, DT_NONE, arg, 4));
+}
+
+static IrOperand at_step(Simple *s, const Operand *o, int64_t bytes) {
+  IrExpr *d = ir_ref(s->k, o->desc);
+  return hopper_e(low_add(s, d, ir_int_of(s->k, DT_U64, bytes / UNIT)));
+}
+
+/* ---------------------------------------------------------------- chains */
+
+typedef struct Chain {
+  const IrDot *d;
+  Operand a, b;
+  IrBuffer *words; /* the first operand in registers, in words; NULL: in shared memory */
+  int64_t n, steps, blocks;
+} Chain;
+
+/* Neighbouring columns as one word. */
+static IrBuffer *pack_operand(Simple *s, IrBuffer *from) {
+  IrKernel *k = s->k;
+  int64_t n = 0;
+  ir_is_const(from->extent[0], &n);
+  IrExpr *extent = low_i64(s, n / 2);
+  IrBuffer *w = ir_buffer(k, IRS_REG, "words", DT_U32, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = w;
+  IrStmt *loop;
+  IrVar *i = low_emit_for(s, "i", low_i32(s, 0), low_i32(s, n / 2), low_i32(s, 1), &loop);
+  loop->as.loop.loop = IRF_UNROLL;
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  IrExpr *at = low_mul(s, ir_ref(k, i), low_i32(s, 2)), *v[2];
+  for (int j = 0; j < 2; j++) {
+    IrAccess x = {.buf = from, .index = {low_add(s, at, low_i32(s, j))}};
+    v[j] = ir_cast(k, ir_ref(k, low_emit_load(s, "x", x)), DT_F32);
+  }
+  IrAccess to = {.buf = w, .index = {ir_ref(k, i)}};
+  low_emit_store(s, to, ir_op2(k, from->dtype == DT_BF16 ? OP_PACK_BF16 : OP_PACK_F16, v[0], v[1]));
+  low_enter(s, before);
+  return w;
+}
+
+/* Of one block and step. */
+static void multiply(Simple *s, const Chain *c, int64_t block, int64_t step) {
+  int64_t regs = c->n / 2;
+  IrOperand acc =
+      hopper_regs(low_place_of(s, c->d->c.buf)->home, low_i32(s, block * regs), (int)regs);
+  IrOperand b = at_step(s, &c->b, step_bytes(&c->b, step));
+  IrOperand more = hopper_e(ir_bool(s->k, step > 0 || c->d->accumulate));
+  IrOperand type = {.kind = IRO_DTYPE, .dtype = c->d->b.buf->dtype};
+  if (c->words) {
+    IrExpr *first = low_i32(s, (block * c->steps + step) * 4);
+    hopper_op(s, OP_WGMMA_RS, 7,
+              (IrOperand[]){acc, hopper_regs(c->words, first, 4), b, more, hopper_i(s, c->n), type,
+                            hopper_i(s, c->b.across)});
+    return;
+  }
+  int64_t at = block * s->hopper->groups * block_bytes(&c->a) + step_bytes(&c->a, step);
+  hopper_op(s, OP_WGMMA_SS, 8,
+            (IrOperand[]){acc, at_step(s, &c->a, at), b, more, hopper_i(s, c->n), type,
+                          hopper_i(s, c->a.across), hopper_i(s, c->b.across)});
+}
+
+bool hopper_dot(Simple *s, IrStmt *st) {
+  const IrDot *d = &st->as.dot;
+  if (!s->hopper || d->unit != IRU_WGMMA)
+    return false;
+  Chain c = {.d = d, .n = ir_region_extent(&d->b, 1), .steps = ir_region_extent(&d->b, 0) / STEP};
+  const Place *p = low_place_of(s, d->c.buf);
+  c.blocks = p->extent[0] / ROWS / s->hopper->groups;
+  c.b = operand_of(&d->b, false);
+  if (low_place_of(s, d->a.buf)->frag) {
+    c.words = pack_operand(s, low_place_of(s, d->a.buf)->home);
+  } else {
+    c.a = operand_of(&d->a, true);
+    describe(s, &c.a, &d->a, true);
+  }
+  describe(s, &c.b, &d->b, false);
+  hopper_op(s, OP_WGMMA_FENCE, 0, NULL);
+  for (int64_t i = 0; i < c.blocks; i++)
+    for (int64_t j = 0; j < c.steps; j++)
+      multiply(s, &c, i, j);
+  hopper_op(s, OP_WGMMA_COMMIT, 0, NULL);
+  return true;
+}
