@@ -5,12 +5,12 @@
  * commonest case, nothing special in a strip, costs one pass over its exponents.
  * Unsigned integers wrap by design and are not counted. Tests: tests/races (special_*).
  */
+#include "watch.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/tensor.h"
-#include "watch.h"
 
 /* Payload of a marked NaN: a pattern that data are not likely to hold, then the mark. */
 enum { MARK_BITS = 16, PATTERN = 0x2A };
