@@ -63,7 +63,8 @@ bool expand_reduce(Simple *s, IrStmt *st);
 typedef struct Point {
   const Frag *frag;
   IrExpr *digit[FRAG_DIGITS]; /* value of each register digit, i32 */
-  IrExpr *index[IR_MAX_RANK]; /* coordinates, i64 */
+  IrExpr *at[IR_MAX_RANK];    /* coordinates, i32 */
+  IrExpr *index[IR_MAX_RANK]; /* the same, i64 */
   IrVar *const *var;          /* the MAP's indices that these are; or NULL */
 } Point;
 

@@ -98,8 +98,10 @@ int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis) {
 
 typedef struct Side {
   const IrRegion *r;
-  const Frag *frag; /* registers; NULL: memory */
-  int64_t width;    /* elements of one access */
+  const Frag *frag;                             /* registers; NULL: memory */
+  int64_t width;                                /* elements of one access … */
+  int axis;                                     /* … along this axis of the copy; -1: not known */
+  IrExpr *low[IR_MAX_RANK], *high[IR_MAX_RANK]; /* coordinates that lie inside, i32; NULL: all */
 } Side;
 
 typedef struct Move {
@@ -128,11 +130,10 @@ static int64_t run_of(const Frag *f, int axis) {
 }
 
 static Side side_of(Simple *s, const IrRegion *r, const Frag *iter) {
-  Side x = {r, low_place_of(s, r->buf)->frag, 1};
-  int axis = -1;
+  Side x = {.r = r, .frag = low_place_of(s, r->buf)->frag, .width = 1, .axis = -1};
   if (!x.frag) {
-    int64_t w = expand_vector_axis(s, r, &axis);
-    x.width = axis < 0 ? 1 : least(w, run_of(iter, axis));
+    int64_t w = expand_vector_axis(s, r, &x.axis);
+    x.width = x.axis < 0 ? 1 : least(w, run_of(iter, x.axis));
     x.width = least(x.width, VECTOR_BYTES / (int64_t)dtype_size(r->buf->dtype));
   }
   return x;
@@ -189,48 +190,115 @@ static void emit_vector(Simple *s, bool load, IrBuffer *b, IrExpr *const *at, Ir
 
 /* ---------------------------------------------------------------- inside */
 
-/* Whether all `width` elements from a point on lie inside; NULL: always. */
-static IrExpr *group_inside(Simple *s, const Side *x, IrExpr *const *at) {
-  IrExpr *in = low_inside(s, x->r, at);
-  int unit = unit_axis(s, x->r->buf);
-  int64_t lo, hi;
-  if (!in || x->width == 1 || unit < 0)
-    return in;
-  IrExpr *last[IR_MAX_RANK];
-  for (int d = 0; d < x->r->buf->rank && d < IR_MAX_RANK; d++)
-    last[d] = at[d];
-  last[unit] = low_add(s, at[unit], low_i64(s, x->width - 1));
-  bool begins = ir_range(at[unit], &lo, &hi) && lo >= 0; /* so the last says all */
-  return low_both(s, begins ? NULL : in, low_inside(s, x->r, last));
+static IrExpr *clamped(Simple *s, IrExpr *e, int64_t n) {
+  IrExpr *c = ir_op3(s->k, OP_CLAMP, e, low_i64(s, 0), low_i64(s, n));
+  return ir_cast(s->k, c, DT_I32);
 }
 
-/* The region's first and last element lie inside: so does everything between. */
-static IrExpr *region_inside(Simple *s, const IrRegion *r, const Shape *shape) {
-  IrExpr *first[IR_MAX_RANK], *last[IR_MAX_RANK], *a[IR_MAX_RANK], *b[IR_MAX_RANK];
-  for (int d = 0; d < shape->rank; d++) {
-    first[d] = low_i64(s, 0);
-    last[d] = low_i64(s, shape->extent[d] - 1);
-  }
-  low_region_index(s, r, first, a);
-  low_region_index(s, r, last, b);
-  bool begins = true; /* not before the tensor: so the last says all */
+/* Coordinates c of 0 <= o + c*step < end, within [0, n]: those from *low below *high; NULL where
+ * it is known that nothing lies outside on that side. */
+static void bounds(Simple *s, const IrAxis *x, IrExpr *end, int64_t n, IrExpr **low,
+                   IrExpr **high) {
+  IrKernel *k = s->k;
+  int64_t lo, hi, e, e_hi, step = x->step < 0 ? -x->step : x->step;
+  bool known = ir_range(x->origin, &lo, &hi), down = x->step < 0;
+  int64_t way = (n - 1) * x->step;
+  bool first = known && lo + (down ? way : 0) >= 0;
+  bool last = known && ir_range(end, &e, &e_hi) && hi + (down ? 0 : way) < e;
+  IrExpr *size = low_i64(s, step), *zero = low_i64(s, 0);
+  IrExpr *from = down ? ir_op2(k, OP_SUB, x->origin, end) : ir_op2(k, OP_SUB, zero, x->origin);
+  IrExpr *to = down ? x->origin : ir_op2(k, OP_SUB, end, x->origin);
+  *low = *high = NULL;
+  if (down ? !last : !first)
+    *low = clamped(s,
+                   down ? low_add(s, ir_op2(k, OP_FLOORDIV, from, size), low_i64(s, 1))
+                        : ir_op2(k, OP_CEILDIV, from, size),
+                   n);
+  if (down ? !first : !last)
+    *high = clamped(s,
+                    down ? low_add(s, ir_op2(k, OP_FLOORDIV, to, size), low_i64(s, 1))
+                         : ir_op2(k, OP_CEILDIV, to, size),
+                    n);
+}
+
+/* The whole region lies outside where a dropped axis' index does. */
+static IrExpr *dropped_inside(Simple *s, const IrRegion *r) {
+  IrExpr *in = NULL;
   for (int d = 0; d < r->buf->rank; d++) {
-    int64_t lo, hi;
-    begins = begins && ir_range(a[d], &lo, &hi) && lo >= 0 && r->axis[d].step > 0;
+    IrExpr *low, *high;
+    IrAxis x = r->axis[d];
+    if (x.keep)
+      continue;
+    x.step = 1;
+    bounds(s, &x, low_extent_of(s, r->buf, d), 1, &low, &high);
+    if (low)
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, low, low_i32(s, 0)));
+    if (high)
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, high, low_i32(s, 1)));
   }
-  return low_both(s, begins ? NULL : low_inside(s, r, a), low_inside(s, r, b));
+  return in;
+}
+
+static IrExpr *named(Simple *s, const char *name, IrExpr *e) {
+  return e && e->nargs ? ir_ref(s->k, low_emit_let(s, name, e)) : e;
+}
+
+/* One i64 computation a block and axis; each element then costs a 32-bit comparison. */
+static void set_limits(Simple *s, Side *x, const Shape *shape) {
+  const IrRegion *r = x->r;
+  for (int d = 0; d < r->buf->rank; d++) {
+    const IrAxis *axis = &r->axis[d];
+    if (!axis->keep || !(low_is_global(s, r) || axis->stop))
+      continue;
+    int j = kept_axis(r, d);
+    IrExpr *end = low_extent_of(s, r->buf, d);
+    end = axis->stop ? ir_op2(s->k, OP_MIN2, end, axis->stop) : end;
+    bounds(s, axis, end, shape->extent[j], &x->low[j], &x->high[j]);
+  }
+  IrExpr *in = low_is_global(s, r) ? dropped_inside(s, r) : NULL;
+  if (in) {
+    IrExpr *most = x->high[0] ? x->high[0] : low_i32(s, shape->extent[0]);
+    x->high[0] = ir_op3(s->k, OP_SELECT, in, most, low_i32(s, 0));
+  }
+  for (int j = 0; j < shape->rank; j++) {
+    x->low[j] = named(s, "begin", x->low[j]);
+    x->high[j] = named(s, "end", x->high[j]);
+  }
+}
+
+/* Whether nothing of it lies outside; NULL: certainly not. */
+static IrExpr *all_inside(Simple *s, const Side *x, const Shape *shape) {
+  IrExpr *in = NULL;
+  for (int j = 0; j < shape->rank; j++) {
+    if (x->low[j])
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, x->low[j], low_i32(s, 0)));
+    if (x->high[j])
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, x->high[j], low_i32(s, shape->extent[j])));
+  }
+  return in;
+}
+
+/* Whether the elements from the e-th to the one before the f-th along the vectors' axis lie inside;
+ * NULL: always. */
+static IrExpr *inside(Simple *s, const Side *x, const Point *p, int64_t e, int64_t f) {
+  IrExpr *in = NULL;
+  for (int j = 0; j < p->frag->rank; j++) {
+    bool along = j == x->axis;
+    IrExpr *last = along ? low_add(s, p->at[j], low_i32(s, f - 1)) : p->at[j];
+    IrExpr *first = along ? low_add(s, p->at[j], low_i32(s, e)) : p->at[j];
+    if (x->low[j])
+      in = low_both(s, in, ir_op2(s->k, OP_GE, first, x->low[j]));
+    if (x->high[j])
+      in = low_both(s, in, ir_op2(s->k, OP_LT, last, x->high[j]));
+  }
+  return in;
 }
 
 /* ---------------------------------------------------------------- reading a group */
 
-static const IrExpr *pad_of(const IrCopy *c) {
-  return c->pad;
-}
-
 static IrExpr *padding(Simple *s, const IrCopy *c) {
   Scalar zero = {.type = DT_I64};
-  return c->pad ? (IrExpr *)(uintptr_t)pad_of(c)
-                : ir_const(s->k, scalar_convert(zero, c->src.buf->dtype));
+  return c->pad ? c->pad : ir_const(s->k, scalar_convert(zero, c->src.buf->dtype));
 }
 
 /* Indices of the point's e-th neighbour, in the buffer. */
@@ -246,7 +314,7 @@ static void read_element(Move *m, const Point *p, int64_t e, IrBuffer *to, IrExp
   Simple *s = m->s;
   IrExpr *at[IR_MAX_RANK];
   neighbour(m, &m->src, p, e, at);
-  IrExpr *in = m->edge ? low_inside(s, m->src.r, at) : NULL;
+  IrExpr *in = m->edge ? inside(s, &m->src, p, e, e + 1) : NULL;
   IrAccess reg = {.buf = to, .index = {r}};
   if (in)
     low_emit_store(s, reg, padding(s, m->c));
@@ -264,7 +332,7 @@ static void read_group(Move *m, const Point *p, IrBuffer *to, IrExpr *r) {
   IrBlock *before = s->out;
   neighbour(m, &m->src, p, 0, at);
   if (w > 1) {
-    IrExpr *in = m->edge ? group_inside(s, &m->src, at) : NULL;
+    IrExpr *in = m->edge ? inside(s, &m->src, p, 0, w) : NULL;
     IrStmt *branch = in ? low_emit_if(s, in) : NULL;
     if (branch)
       low_enter(s, &branch->as.if_.then);
@@ -285,7 +353,7 @@ static void write_element(Move *m, const Point *p, int64_t e, IrBuffer *from, Ir
   Simple *s = m->s;
   IrExpr *at[IR_MAX_RANK];
   neighbour(m, &m->dst, p, e, at);
-  IrBlock *before = low_enter_if(s, m->edge ? low_inside(s, m->dst.r, at) : NULL);
+  IrBlock *before = low_enter_if(s, m->edge ? inside(s, &m->dst, p, e, e + 1) : NULL);
   IrVar *v = low_emit_load(s, "x", (IrAccess){.buf = from, .index = {r}});
   low_emit_store(s, low_access_at(s, m->dst.r->buf, at), ir_ref(s->k, v));
   low_enter(s, before);
@@ -298,7 +366,7 @@ static void write_group(Move *m, const Point *p, IrBuffer *from, IrExpr *r) {
   IrBlock *before = s->out;
   neighbour(m, &m->dst, p, 0, at);
   if (w > 1) {
-    IrExpr *in = m->edge ? group_inside(s, &m->dst, at) : NULL;
+    IrExpr *in = m->edge ? inside(s, &m->dst, p, 0, w) : NULL;
     IrStmt *branch = in ? low_emit_if(s, in) : NULL;
     if (branch)
       low_enter(s, &branch->as.if_.then);
@@ -415,10 +483,14 @@ static void move(Move *m, bool edge) {
 static void move_by_place(Move *m) {
   Simple *s = m->s;
   IrExpr *in = NULL;
-  if (!m->src.frag)
-    in = low_both(s, in, region_inside(s, m->src.r, &m->shape));
-  if (!m->dst.frag)
-    in = low_both(s, in, region_inside(s, m->dst.r, &m->shape));
+  if (!m->src.frag) {
+    set_limits(s, &m->src, &m->shape);
+    in = low_both(s, in, all_inside(s, &m->src, &m->shape));
+  }
+  if (!m->dst.frag) {
+    set_limits(s, &m->dst, &m->shape);
+    in = low_both(s, in, all_inside(s, &m->dst, &m->shape));
+  }
   if (!in) {
     move(m, false);
     return;
@@ -448,7 +520,6 @@ static bool plan_move(Simple *s, Move *m) {
 
 /* A tile's region must be known to lie in it; one that runs over itself is held by simple.h. */
 static bool lies_inside(Simple *s, const IrRegion *r) {
-  IrExpr *ok = NULL;
   if (low_is_global(s, r))
     return true;
   const Place *p = low_place_of(s, r->buf);
@@ -459,7 +530,6 @@ static bool lies_inside(Simple *s, const IrRegion *r) {
         hi + (x->extent - 1) * x->step >= p->extent[d])
       return false;
   }
-  (void)ok;
   return true;
 }
 

@@ -81,7 +81,7 @@ void expand_open(Simple *s, const Frag *f, int64_t width, Point *p, IrBlock **be
         low_add(s, at[f->reg[i].axis], low_mul(s, p->digit[i], low_i32(s, f->reg[i].step)));
   low_enter_if(s, alive(s, f, at));
   for (int d = 0; d < f->rank; d++)
-    p->index[d] = ir_cast(s->k, at[d], DT_I64);
+    p->index[d] = ir_cast(s->k, p->at[d] = at[d], DT_I64);
 }
 
 IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from) {
