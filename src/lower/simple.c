@@ -287,6 +287,8 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
   if (b->space == IRS_SHARED)
     low_take_bytes(s, b);
   low_emit(s, IRK_ALLOC)->as.alloc = b;
+  if (b->arrivals)
+    low_init_barriers(s, b);
 }
 
 /* Block level and the bodies of maps alike; in_map tells them apart. */
@@ -336,6 +338,15 @@ static void lower_stmt(Simple *s, IrStmt *st) {
     break;
   case IRK_MAP:
     low_map(s, st);
+    break;
+  case IRK_ROLES:
+    low_author_roles(s, st);
+    break;
+  case IRK_ARRIVE:
+    low_arrive(s, &st->as.barrier.at);
+    break;
+  case IRK_AWAIT:
+    low_await(s, st);
     break;
   default:
     low_tile(s, st);
@@ -466,8 +477,19 @@ IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
   return lower(a, k, r, false, sink);
 }
 
+/* For ir_walk. */
+static bool find_roles(IrStmt *st, void *ctx) {
+  *(bool *)ctx |= st->kind == IRK_ROLES;
+  return true;
+}
+
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
-  return lower(a, k, r, true, sink);
+  bool roles = false;
+  ir_walk(&((IrKernel *)(uintptr_t)k)->body, find_roles, &roles);
+  if (!roles)
+    return lower(a, k, r, true, sink);
+  lower_note(r, "registers: the program has roles, whose fragments lie in shared memory");
+  return NULL;
 }
 
 /* Truthful because each tile-level kind means the same one level down. */

@@ -2,7 +2,8 @@
  *
  * simple.c: the kernel and control; simple_access.c: elements; simple_place.c: where tiles lie,
  * accesses, bounds, barriers; simple_region.c: shapes and regions; simple_tile.c and
- * simple_reduce.c: tile operations as loops of the block's threads.
+ * simple_reduce.c: tile operations as loops of the block's threads; simple_roles.c: the author's
+ * roles.
  *
  * One block of threads runs a block's statements in order. A tile is a shared tile of the block,
  * or, where shared memory has no room, a slab of global scratch. A tile operation is a loop in
@@ -167,6 +168,12 @@ void low_reduce(Simple *s, IrReduce *r);
 IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x); /* in acc's type */
 void low_scan(Simple *s, const IrScan *c);
 IrExpr *low_reduce_scalar(Simple *s, void *reduce);
+
+/* simple_roles.c: what the author schedules. */
+void low_init_barriers(Simple *s, const IrBuffer *b); /* after its declaration */
+void low_arrive(Simple *s, const IrAccess *a);
+void low_await(Simple *s, const IrStmt *st);
+void low_author_roles(Simple *s, const IrStmt *st);
 
 /* simple_tile.c: tile operations. */
 void low_tile(Simple *s, IrStmt *st);

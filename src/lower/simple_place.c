@@ -45,6 +45,7 @@ static void note_tile(Simple *s, const IrBuffer *b) {
 
 /* Tiles that live now, those of enclosing blocks included. */
 typedef struct Live {
+  Arena *arena;
   VEC(const IrBuffer *) tile;
 } Live;
 
@@ -101,6 +102,14 @@ static void end_lives(Live *live, size_t outer, const LastUse *u) {
   live->tile.n = n;
 }
 
+/* For ir_walk: a tile that lives on. */
+static bool keep_tile(IrStmt *st, void *ctx) {
+  Live *live = ctx;
+  if (is_tile_alloc(st))
+    VEC_PUSH(live->arena, &live->tile, st->as.alloc);
+  return true;
+}
+
 /* Places a block's tiles and those of its nested blocks; the greatest end. */
 static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
   int64_t peak = 0;
@@ -123,6 +132,8 @@ static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
     for (int j = 0; (inner = ir_nested(st, j)); j++) {
       int64_t end = plan_block(s, inner, live);
       peak = end > peak ? end : peak;
+      if (st->kind == IRK_ROLES) /* the roles run at once */
+        ir_walk(inner, keep_tile, live);
     }
   }
   live->tile.n = outer;
@@ -138,7 +149,7 @@ static bool find_tiles(IrStmt *st, void *ctx) {
 
 /* Anew after each move to scratch: the rest may lie closer together. */
 static int64_t plan(Simple *s) {
-  Live live = {0};
+  Live live = {.arena = s->arena};
   return plan_block(s, &s->k->body, &live);
 }
 

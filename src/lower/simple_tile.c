@@ -236,12 +236,19 @@ void low_tile(Simple *s, IrStmt *st) {
   if (st->kind == IRK_ATOMIC)
     low_flush(s);
   check_regions(s, st, &ok);
-  leave_unless(s, ok);
+  bool scalar = st->kind == IRK_REDUCE && st->as.reduce.scalar;
+  /* A role that ended early would leave the others waiting: it goes on without the operation. */
+  IrBlock *before = s->barrier && !scalar ? low_enter_if(s, ok) : s->out;
+  if (!s->barrier || scalar)
+    leave_unless(s, ok);
   note_stmt(st, s);
-  if (st->kind == IRK_REDUCE && st->as.reduce.scalar) {
+  if (scalar) {
     low_broadcast(s, st->as.reduce.scalar, low_reduce_scalar, &st->as.reduce);
     return;
   }
   low_fence(s);
   dispatch(s, st);
+  low_enter(s, before);
+  if (st->kind == IRK_COPY && st->as.copy.signal.buf)
+    low_arrive(s, &st->as.copy.signal);
 }

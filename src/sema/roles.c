@@ -89,6 +89,12 @@ void sema_check_barriers(Check *c, const AstStmt *s) {
     diag_hint(c->sink, d, "move it above `specialize`");
     ok = false;
   }
+  if (ok && c->loops) {
+    Diag *d = diag_add(c->sink, E0316, s->span, "a barrier is declared once, outside loops");
+    diag_hint(c->sink, d,
+              "move it above the loop: its phases go on from one iteration to the next");
+    ok = false;
+  }
   for (size_t i = 0; i < s->as.decls.n; i++)
     one_barrier(c, &s->as.decls.v[i], ok);
 }
