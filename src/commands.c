@@ -163,8 +163,12 @@ static bool test_path(TestRun *r, const char *path, int depth);
 
 static bool test_folder(TestRun *r, const char *path, int depth) {
   struct dirent **list = NULL;
-  int n = depth < 32 ? scandir(path, &list, NULL, alphasort) : -1;
+  int n = depth < 32 ? scandir(path, &list, NULL, alphasort) : 0;
   bool go_on = true;
+  if (n < 0) {
+    fprintf(stderr, "tilesh: %s cannot be read: %s\n", path, strerror(errno));
+    r->io_failed = true;
+  }
   for (int i = 0; i < n; i++) {
     const char *name = list[i]->d_name;
     char *inner = arena_printf(r->arena, "%s/%s", path, name);
@@ -181,9 +185,12 @@ static bool test_folder(TestRun *r, const char *path, int depth) {
 
 static bool test_path(TestRun *r, const char *path, int depth) {
   struct stat st;
-  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-    return test_folder(r, path, depth);
-  return test_file(r, path);
+  if (stat(path, &st) != 0) { /* no test that failed: wrong usage */
+    fprintf(stderr, "tilesh: %s cannot be read: %s\n", path, strerror(errno));
+    r->io_failed = true;
+    return true;
+  }
+  return S_ISDIR(st.st_mode) ? test_folder(r, path, depth) : test_file(r, path);
 }
 
 static void write_junit(TestRun *r) {

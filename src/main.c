@@ -189,6 +189,19 @@ static bool set_option(Cli *c, int id, const char *text) {
   return ok;
 }
 
+/* The option by its name and what it takes, from the table. */
+static int bad_value(int id, const char *text) {
+  static const struct {
+    const char *name, *takes;
+  } rows[] = {
+#define OPTION(id, name, letter, argument, help) {name, argument},
+#include "options.def"
+  };
+  fprintf(stderr, "tilesh: --%s takes %s, not %s; `tilesh --help` lists what there is\n",
+          rows[id].name, rows[id].takes, text);
+  return EXIT_USAGE;
+}
+
 /* Letters come as themselves, long options as OPT_BASE and up. */
 static int option_id(int got) {
   switch (got) {
@@ -213,7 +226,7 @@ static int read_options(Cli *c, int argc, char **argv, int *at) {
     if (got == '?')
       return usage("that option is not known or lacks its argument", NULL);
     if (!set_option(c, option_id(got), optarg))
-      return usage("an option does not take this:", optarg);
+      return bad_value(option_id(got), optarg);
   }
   *at = optind;
   return 0;
@@ -297,6 +310,8 @@ static int end_session(const Cli *c, Session *s, Status status) {
   cli_report(c, s);
   if (!session_exit_wanted(s, &code))
     code = session_exit_status(status);
+  if (code == 0 && c->session.emit >= EMIT_IR && !session_emitted(s))
+    code = usage("--emit shows the kernel of the first call, and nothing was called", NULL);
   session_free(s);
   return code;
 }

@@ -248,6 +248,15 @@ static bool stays(const Compiler *c, const IrBuffer *b) {
   return !writes_buffer((IrBlock *)&c->map->as.map.body, b);
 }
 
+/* A fault's place is the element's text, not the whole statement. */
+static void emit_access(Compiler *c, const IrAccess *at, EvalInsn in) {
+  Span span = c->span;
+  if (at->span.file)
+    c->span = at->span;
+  eval_emit(c, in);
+  c->span = span;
+}
+
 /* The variable's register lasts as long as the block that the load stands in. */
 void eval_compile_load(Compiler *c, IrStmt *s) {
   IrVar *v = s->as.access.var;
@@ -276,7 +285,7 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
   if (!in_place) /* a register that may point elsewhere serves nothing else */
     eval_reg_hold(c, in.dst);
   c->depth = depth;
-  eval_emit(c, in);
+  emit_access(c, &s->as.access.at, in);
   eval_var_bind(c, v, in.dst, lanes);
 }
 
@@ -345,7 +354,7 @@ void eval_compile_store(Compiler *c, IrStmt *s) {
     x->value = eval_value_lanes(c, e);
     in.code = BC_ARRAY_STORE;
     in.as.data = x;
-    eval_emit(c, in);
+    emit_access(c, at, in);
     eval_value_done(c, e);
     return;
   }
@@ -362,7 +371,7 @@ void eval_compile_store(Compiler *c, IrStmt *s) {
   x->marks = !(c->map && covers(c, s) && note_covered(c, x->buf));
   in.as.data = x;
   eval_compile_race_use(c, x, at, true, false);
-  eval_emit(c, in);
+  emit_access(c, at, in);
   if (x->lanes)
     eval_value_done(c, e);
 }
@@ -425,7 +434,7 @@ void eval_compile_atomic(Compiler *c, IrStmt *s) {
   }
   in.as.data = x;
   eval_compile_race_use(c, x, &a->at, true, true);
-  eval_emit(c, in);
+  emit_access(c, &a->at, in);
   if (lanes)
     eval_value_done(c, a->value);
   if (a->old)

@@ -74,7 +74,7 @@ static IrExpr *index_of(Build *b, const TExpr *e) {
 
 /* All indices are single here; slices are build_region's. */
 IrAccess build_access(Build *b, const TRegion *r) {
-  IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked};
+  IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked, .span = r->span};
   for (int i = 0; i < r->buf->rank; i++)
     a.index[i] = index_of(b, r->axis[i].origin);
   return a;
@@ -83,6 +83,7 @@ IrAccess build_access(Build *b, const TRegion *r) {
 /* A checked access, unless the kernel says @unchecked. */
 static IrExpr *element(Build *b, const TExpr *e) {
   IrAccess a = build_access(b, &e->as.region);
+  a.span = e->span;
   return build_load(b, &a);
 }
 

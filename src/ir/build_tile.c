@@ -258,6 +258,7 @@ static IrExpr *temporary_at(Build *b, const IrBuffer *t, IrExpr *const *index) {
 /* Checked where the origin is a run-time value. */
 static IrExpr *region_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrAccess a = tree_point(b, &e->as.region, index);
+  a.span = e->span;
   return build_load(b, &a);
 }
 

@@ -161,6 +161,7 @@ typedef struct IrAccess {
   IrBuffer *buf;
   IrExpr *index[IR_MAX_RANK]; /* i64 (thread level: any integer type), buf->rank of them */
   bool check;                 /* bounds are checked at run time (cleared where proved) */
+  Span span;                  /* of its text; without a file: the statement's */
 } IrAccess;
 
 /* A tensor map of the tensor memory accelerator, with the hardware's own fields (CUDA driver API,

@@ -396,8 +396,11 @@ static IrExpr *outside(Simple *s, IrExpr *i, IrExpr *n) {
 /* A FAULT for each axis that may be left, so that it names the axis. */
 IrExpr *low_check_access(Simple *s, const IrAccess *a) {
   IrExpr *bad = NULL;
+  Span at = s->at;
   if (!a->check || a->buf->unchecked || s->k->unchecked)
     return NULL;
+  if (a->span.file)
+    s->at = a->span;
   for (int i = 0; i < a->buf->rank; i++) {
     IrExpr *index = ir_cast(s->k, a->index[i], DT_I64), *n = low_extent_of(s, a->buf, i);
     IrExpr *out = outside(s, index, n);
@@ -410,5 +413,6 @@ IrExpr *low_check_access(Simple *s, const IrAccess *a) {
                    index, n);
     bad = bad ? ir_op2(s->k, OP_OR, bad, out) : out;
   }
+  s->at = at;
   return bad;
 }

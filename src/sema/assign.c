@@ -79,6 +79,7 @@ static void assign_element(Check *c, const TExpr *p, TExpr *v, Span span) {
   }
   TStmt *s = sema_tstmt_new(c, TS_STORE, span);
   s->as.assign.dst = p->as.region;
+  s->as.assign.dst.span = p->span;
   s->as.assign.value = v;
 }
 

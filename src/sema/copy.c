@@ -301,6 +301,7 @@ static TExpr *atomic_element(Check *c, TExpr *p, OpCode op, TExpr *v, TExpr *exp
     return sema_texpr_error(c, span);
   e->as.atomic.op = op;
   e->as.atomic.at = p->as.region;
+  e->as.atomic.at.span = p->span;
   return e;
 }
 

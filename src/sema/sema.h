@@ -285,6 +285,7 @@ typedef struct TRegion {
   TBuf *buf;
   TAxis axis[SEMA_MAX_RANK];
   bool trans; /* the last two kept axes are swapped */
+  Span span;  /* of an element that is written or changed: its text */
 } TRegion;
 
 /* A block. */

@@ -375,6 +375,31 @@ Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
   return apply_rule(s, o, &rule, v, n);
 }
 
+/* An untyped number takes the type of its class that is as wide: bitcast(u32, 1.0) is of an f32. */
+static DType bits_type(Value v, DType t) {
+  static const DType of_float[] = {[2] = DT_F16, [4] = DT_F32, [8] = DT_F64};
+  static const DType of_int[] = {[1] = DT_I8, [2] = DT_I16, [4] = DT_I32, [8] = DT_I64};
+  size_t size = dtype_size(t);
+  if (v.kind == VAL_TENSOR)
+    return v.as.tensor->dtype;
+  if (v.typed != DT_NONE || v.kind == VAL_BOOL)
+    return val_to_scalar(v).type;
+  if (v.kind == VAL_FLOAT)
+    return size > 1 ? of_float[size] : DT_F64;
+  return v.big ? DT_U64 : of_int[size];
+}
+
+Value arith_bitcast(Session *s, Value v, DType t, Span span, Span where) {
+  if (!is_operand(v))
+    bad_operand(s, "bitcast", v, where);
+  SemaRule rule = {.op = OP_BITCAST, .dtype = t, .left = bits_type(v, t)};
+  if (dtype_bits(rule.left) != dtype_bits(t))
+    host_fail(s, E0208, span, "bitcast keeps the bits: %s has %u of them, %s %u",
+              dtype_name(rule.left), dtype_bits(rule.left), dtype_name(t), dtype_bits(t));
+  rule.untyped = v.kind != VAL_TENSOR && v.typed == DT_NONE;
+  return apply_rule(s, &(Operation){OP_BITCAST, "bitcast", span, &where}, &rule, &v, 1);
+}
+
 /* Operators -------------------------------------------------------------------------------- */
 
 /* `+` of two strings, lists or tuples makes a new one; neither operand changes. */
@@ -461,7 +486,10 @@ static bool compare_sequences(Session *s, AstOp op, Value x, Value y, Span span,
                               const Span *where) {
   const Object *a = x.as.obj, *b = y.as.obj;
   size_t m = a->as.list.n, n = b->as.list.n;
-  session_stack(s, span);
+  if (a == b) /* also one that holds itself */
+    return holds(op, 0);
+  if (!session_has_stack(s))
+    host_fail(s, E0810, span, "the lists are nested too deeply to be compared");
   for (size_t i = 0; i < m && i < n; i++) {
     Value p = a->as.list.v[i], q = b->as.list.v[i];
     Value same = arith_compare(s, AST_EQ, p, q, span, where);

@@ -316,11 +316,16 @@ Value builtin_int(Args *a) {
       host_fail(a->s, E0801, a->spans[0], "the string does not hold an int");
     return val_int(i);
   }
-  if (v.kind == VAL_FLOAT && !(fabs(v.as.f) < 0x1p63))
-    host_fail(a->s, E0811, a->spans[0], "the float does not fit in an int");
   if (v.kind == VAL_INT)
     return val_uint(v.as.u).big && v.big ? val_uint(v.as.u) : val_int(v.as.i);
   return val_int(scalar_convert(val_to_scalar(v), DT_I64).as.i);
+}
+
+/* The dtype first, as in kernels. */
+Value builtin_bitcast(Args *a) {
+  args_names(a, NULL, 0);
+  args_count(a, 2, 2);
+  return arith_bitcast(a->s, a->v[1], args_dtype(a, 0), a->span, a->spans[1]);
 }
 
 /* Strings are read independently of the locale. */

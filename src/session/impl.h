@@ -10,7 +10,7 @@
 #include "sema/sema.h"
 #include "host.h"
 
-enum { MAX_DEPTH = 1024 }; /* of calls; base's guard stops a little earlier */
+enum { MAX_DEPTH = 1024 };  /* of calls; base's guard stops a little earlier */
 enum { MAX_ENTRIES = 256 }; /* of host_enter inside each other; Lua stops at 200 */
 
 typedef struct Var { /* a local variable; the stack of them is the session's */
@@ -82,7 +82,7 @@ struct Session {
   size_t nentries, entry;      /* how many there are, and how many are open */
   bool leaving;                /* os.exit was called … */
   int exit_status;             /* … with this */
-  Debug *debug;         /* the call that is stepped, or NULL */
+  Debug *debug;                /* the call that is stepped, or NULL */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
@@ -97,7 +97,8 @@ _Noreturn void host_too_deep(Session *s, Span span);
 /* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
 void session_poll(Session *s);             /* raises ST_INTERRUPTED where the flag is set */
-void session_stack(Session *s, Span span); /* fails where the C stack runs short */
+bool session_has_stack(const Session *s);  /* false where the C stack runs short … */
+void session_stack(Session *s, Span span); /* … which fails as a call without an end */
 Pool *session_pool(Session *s);
 Arena *session_scratch(Session *s); /* of the statement that runs */
 void session_begin(Session *s);     /* a new outermost run: old diagnostics and texts go */
@@ -163,6 +164,8 @@ typedef struct Operation {
 Value arith_apply(Session *s, const Operation *o, Value *v, int n);
 /* What sema's typing knows of a value. */
 SemaNum arith_number(Value v);
+/* `bitcast(u32, x)`: the bits of a tensor's elements or of a number as another type as wide. */
+Value arith_bitcast(Session *s, Value v, DType t, Span span, Span where);
 /* Gives a value a written scalar type; tensors are converted element by element. */
 Value arith_convert(Session *s, Value v, DType t, Span span);
 /* Runs fn over [0, n) in pieces, on the pool where n is worth it. */

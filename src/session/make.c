@@ -124,6 +124,29 @@ static Scalar number(Args *a, size_t i) {
   return val_to_scalar(a->v[i]);
 }
 
+/* Elements are written, if not one by one: one that does not fit is an error, as for a literal. */
+static void check_last(Args *a, Scalar from, Scalar step, const Tensor *t) {
+  int64_t n = t->extent[0];
+  if (n == 0)
+    return;
+  Scalar last = from;
+  if (dtype_is_float(from.type) || dtype_is_float(step.type))
+    last = (Scalar){DT_F64,
+                    {.f = scalar_convert(from, DT_F64).as.f +
+                          (double)(n - 1) * scalar_convert(step, DT_F64).as.f}};
+  else
+    last.as.u += (uint64_t)(n - 1) * step.as.u;
+  const Scalar *bad = !sema_fits(from, t->dtype)   ? &from
+                      : !sema_fits(last, t->dtype) ? &last
+                                                   : NULL;
+  if (!bad)
+    return;
+  Str text = session_str(a->s);
+  scalar_print(*bad, &text);
+  host_fail(a->s, E0811, a->span, "%s does not fit in %s, and arange would reach it",
+            str_text(&text), dtype_name(t->dtype));
+}
+
 /* The step may be the fourth argument or named; a range that is empty is a tensor of no
  * elements. */
 Value builtin_arange(Args *a) {
@@ -143,7 +166,9 @@ Value builtin_arange(Args *a) {
   if (dtype_is_int(t) && (dtype_is_float(from.type) || dtype_is_float(step.type)))
     host_fail(a->s, E0801, a->span, "arange of %s takes ints", dtype_name(t));
   Str why = session_str(a->s);
-  return host_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
+  Value out = host_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
+  check_last(a, from, step, out.as.tensor);
+  return out;
 }
 
 /* Nested lists ----------------------------------------------------------------------------- */

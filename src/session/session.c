@@ -23,6 +23,20 @@ struct Unit {
 
 /* Failure ---------------------------------------------------------------------------------- */
 
+/* Input and output that failed has an exit status of its own (tilesh(1)). */
+static Status failure_status(DiagCode code) {
+  switch (code) {
+  case E0813:
+  case E0830:
+  case E0831:
+  case E0832:
+  case E0833:
+    return ST_USAGE;
+  default:
+    return ST_FAIL;
+  }
+}
+
 /* The text is made before the diagnostic is added: arguments may lie in memory that adding it
  * moves. */
 void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
@@ -31,7 +45,7 @@ void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...) {
   const char *text = arena_vprintf(s->line, fmt, ap);
   va_end(ap);
   diag_add(&s->diags, code, span, "%s", text);
-  guard_raise(s->guard, ST_FAIL);
+  guard_raise(s->guard, failure_status(code));
 }
 
 /* A hint is legal text of the language wherever it can be; NULL adds none. */
@@ -43,7 +57,7 @@ void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint, cons
   Diag *d = diag_add(&s->diags, code, span, "%s", text);
   if (hint)
     diag_hint(&s->diags, d, "%s", hint);
-  guard_raise(s->guard, ST_FAIL);
+  guard_raise(s->guard, failure_status(code));
 }
 
 /* The reason is in the sink already, or is the status itself (an interrupt). */
@@ -91,10 +105,14 @@ void session_poll(Session *s) {
 
 /* Bounded by bytes, not by depth: frames differ in size between builds, most of all under
  * sanitizers. */
-void session_stack(Session *s, Span span) {
+bool session_has_stack(const Session *s) {
   char *here = __builtin_frame_address(0);
   size_t used = (size_t)(here < s->stack_base ? s->stack_base - here : here - s->stack_base);
-  if (used > s->stack_room)
+  return used <= s->stack_room;
+}
+
+void session_stack(Session *s, Span span) {
+  if (!session_has_stack(s))
     host_too_deep(s, span);
 }
 
@@ -278,6 +296,10 @@ Str session_str(Session *s) {
   return str_new(session_scratch(s));
 }
 
+bool session_emitted(const Session *s) {
+  return s->emitted;
+}
+
 /* Cleared by session_begin. */
 DiagSink *session_diags(Session *s) {
   return &s->diags;
@@ -302,8 +324,7 @@ bool session_write(Session *s, const char *text, size_t n) {
 void session_print(Session *s, const Str *text) {
   if (session_write(s, str_text(text), text->n))
     return;
-  diag_add(&s->diags, E0830, (Span){NULL, 0, 0}, "the output cannot be written");
-  guard_raise(s->guard, ST_USAGE);
+  host_fail(s, E0830, (Span){NULL, 0, 0}, "the output cannot be written");
 }
 
 /* Running ---------------------------------------------------------------------------------- */

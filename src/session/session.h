@@ -52,11 +52,11 @@ typedef struct SessionOptions { /* all zero: the defaults */
   SessionEmit
       emit;  /* EMIT_IR and later: the first kernel call prints that stage and ends the run */
   bool safe; /* no files but those named */
-  int bench_bursts;                       /* of `bench`; 0: until 0.2 s, at least 5 (7 on a GPU) */
-  bool vs_cublas; /* bench also times cuBLASLt where the kernel is a product */
-  bool json;                              /* bench statements print one JSON object a line */
-  FILE *out;                              /* results; NULL: stdout */
-  size_t width;                           /* columns of a printed line; 0: 80 */
+  int bench_bursts; /* of `bench`; 0: until 0.2 s, at least 5 (7 on a GPU) */
+  bool vs_cublas;   /* bench also times cuBLASLt where the kernel is a product */
+  bool json;        /* bench statements print one JSON object a line */
+  FILE *out;        /* results; NULL: stdout */
+  size_t width;     /* columns of a printed line; 0: 80 */
   const volatile sig_atomic_t *interrupt; /* polled; not 0 stops what runs */
   const char *const *args;                /* what `args` holds in the program */
   size_t nargs;
@@ -89,6 +89,8 @@ DiagSink *session_diags(Session *s);
 int session_exit_status(Status status);
 /* Whether the program asked to leave with an exit status of its own (os.exit in Lua). */
 bool session_exit_wanted(const Session *s, int *status);
+/* Whether a kernel's stage has been printed (SessionOptions.emit). */
+bool session_emitted(const Session *s);
 /* Writes the text to the program's output; false where that failed. */
 bool session_write(Session *s, const char *text, size_t n);
 

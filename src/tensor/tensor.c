@@ -74,7 +74,13 @@ static bool check_shape(DType t, int rank, const int64_t *extent, size_t *bytes,
   if (why) {
     str_add(why, dtype_name(t));
     tensor_add_shape(rank, extent, why);
-    str_add(why, " has more elements than any machine can hold");
+    bool empty = false;
+    for (int a = 0; a < rank; a++)
+      empty |= extent[a] == 0;
+    str_add(why, empty
+                     ? " has no elements, but its other extents multiply to more than any machine "
+                       "can count"
+                     : " has more elements than any machine can hold");
   }
   return false;
 }
