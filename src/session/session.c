@@ -154,6 +154,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   size_t vars = s->vars.n, temps = s->temps.n, frame = s->frame, depth = s->depth;
   size_t block = s->block;
   int importing = s->importing;
+  const CallFrame *calls = s->calls;
   Module *module = s->module;
   Unit *unit = s->current;
   if (!outer)
@@ -166,6 +167,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   s->frame = frame;
   s->block = block;
   s->importing = importing;
+  s->calls = calls;
   s->depth = depth;
   host_drop_vars(s, vars);
   host_drop_temps(s, temps);
