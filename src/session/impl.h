@@ -100,6 +100,8 @@ _Noreturn void session_fail_at(Session *s, Span span);
 _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *name);
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
+/* Fails where --safe keeps the file closed: it is not among the program's arguments. */
+void session_allow(Session *s, const char *path, Span span);
 _Noreturn void host_too_deep(Session *s, Span span);
 /* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
