@@ -13,8 +13,9 @@ static const ExpandHook hooks[] = {
     {IRK_RELEASE, hopper_channel}, {IRK_DOT_WAIT, hopper_wait},
     {IRK_STORE_WAIT, hopper_wait}, {IRK_SYNC, hopper_wait},
     {IRK_ALLOC, hopper_alloc},     {IRK_COPY, hopper_copy},
-    {IRK_DOT, hopper_dot},         {IRK_MAP, expand_map},
-    {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
+    {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
+    {IRK_MAP, expand_map},         {IRK_COPY, expand_copy},
+    {IRK_REDUCE, expand_reduce},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {

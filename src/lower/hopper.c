@@ -302,7 +302,7 @@ static void produce(Simple *s, const IrBlock *body) {
 }
 
 /* Which warpgroup this is comes from the number of the warp, which is the same in all of it. */
-static void consume(Simple *s, const IrBlock *body, int first_warp) {
+static void consume(Simple *s, IrBlock *body, int first_warp) {
   IrKernel *k = s->k;
   IrExpr *warp = ir_expr(k, OP_WARP, DT_NONE, NULL, 0);
   IrExpr *group = ir_op2(k, OP_SUB, ir_op2(k, OP_FLOORDIV, warp, low_i32(s, GROUP_WARPS)),
@@ -313,10 +313,11 @@ static void consume(Simple *s, const IrBlock *body, int first_warp) {
   IrExpr *lane = ir_op2(k, OP_MOD, ir_ref(k, s->tid), low_i32(s, GROUP_THREADS));
   s->hopper->first = low_emit_let(s, "first_thread", ir_op2(k, OP_EQ, lane, low_i32(s, 0)));
   ring_variables(s, false);
+  hopper_find_casts(s, body);
   low_points(s, body);
 }
 
-static void expand_role(Simple *s, const IrRoleBody *from, IrRoleBody *to, bool producer) {
+static void expand_role(Simple *s, IrRoleBody *from, IrRoleBody *to, bool producer) {
   *to = *from;
   to->registers = 0;
   to->body = (IrBlock){0};

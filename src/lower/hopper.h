@@ -16,11 +16,20 @@ typedef struct HopperRing { /* a channel, as the role in hand sees it */
   IrVar *stage, *phase;     /* i32 variables of the role */
 } HopperRing;
 
+/* An operand in registers that a MAP makes by rounding another fragment: it is packed from there.
+ */
+typedef struct HopperCast {
+  const IrStmt *map;
+  const IrBuffer *to;
+  IrBuffer *from;
+} HopperCast;
+
 typedef struct Hopper {
   HopperRing *ring; /* by channel id */
   int groups;       /* warpgroups that compute */
   IrVar *group;     /* i32: which of them this is; NULL: the producer */
   IrVar *first;     /* bool: the first thread of its warpgroup */
+  VEC(HopperCast) casts;
 } Hopper;
 
 /* Warpgroups of the role that computes; 0: the kernel has no such roles. */
@@ -36,6 +45,12 @@ bool hopper_channel(Simple *s, IrStmt *st); /* CHANNEL and the four operations *
 bool hopper_wait(Simple *s, IrStmt *st);    /* DOT_WAIT, STORE_WAIT, SYNC */
 bool hopper_copy(Simple *s, IrStmt *st);
 bool hopper_dot(Simple *s, IrStmt *st);
+bool hopper_map(Simple *s, IrStmt *st);
+
+/* hopper_cast.c: finds the casts of a role's statements, before they are expanded; the fragment to
+ * pack an operand from. */
+void hopper_find_casts(Simple *s, IrBlock *b);
+const IrBuffer *hopper_cast_source(const Simple *s, const IrBuffer *operand);
 
 /* One thread-level operation of n operands. */
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);

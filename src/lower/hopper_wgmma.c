@@ -67,9 +67,10 @@ typedef struct Chain {
   int64_t n, steps, blocks;
 } Chain;
 
-/* Neighbouring columns as one word. */
-static IrBuffer *pack_operand(Simple *s, IrBuffer *from) {
+/* Neighbouring columns as one word, rounded to the operand's type if they are not yet. */
+static IrBuffer *pack_operand(Simple *s, const IrBuffer *operand) {
   IrKernel *k = s->k;
+  IrBuffer *from = low_place_of(s, hopper_cast_source(s, operand))->home;
   int64_t n = 0;
   ir_is_const(from->extent[0], &n);
   IrExpr *extent = low_i64(s, n / 2);
@@ -85,7 +86,8 @@ static IrBuffer *pack_operand(Simple *s, IrBuffer *from) {
     v[j] = ir_cast(k, ir_ref(k, low_emit_load(s, "x", x)), DT_F32);
   }
   IrAccess to = {.buf = w, .index = {ir_ref(k, i)}};
-  low_emit_store(s, to, ir_op2(k, from->dtype == DT_BF16 ? OP_PACK_BF16 : OP_PACK_F16, v[0], v[1]));
+  low_emit_store(s, to,
+                 ir_op2(k, operand->dtype == DT_BF16 ? OP_PACK_BF16 : OP_PACK_F16, v[0], v[1]));
   low_enter(s, before);
   return w;
 }
@@ -120,7 +122,7 @@ bool hopper_dot(Simple *s, IrStmt *st) {
   c.blocks = p->extent[0] / ROWS / s->hopper->groups;
   c.b = operand_of(&d->b, false);
   if (low_place_of(s, d->a.buf)->frag) {
-    c.words = pack_operand(s, low_place_of(s, d->a.buf)->home);
+    c.words = pack_operand(s, d->a.buf);
   } else {
     c.a = operand_of(&d->a, true);
     describe(s, &c.a, &d->a, true);

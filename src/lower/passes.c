@@ -32,7 +32,8 @@ static const Pass warpgroup[] = {
     {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
     {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
     {"roles", IR_SCHEDULED, low_roles},   {"waits", IR_SCHEDULED, low_waits},
-    {"hopper", IR_THREAD, low_expand},
+    {"guards", IR_SCHEDULED, low_guards}, {"hopper", IR_THREAD, low_expand},
+    {"approx", IR_THREAD, low_approx},
 };
 
 /* One role; fragments in registers, memory in vectors. */

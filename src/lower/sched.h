@@ -23,6 +23,9 @@ IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_roles(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+/* Of the thread level. */
+IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 /* sched_tools.c: what statements do to buffers. */
 typedef struct SchedUses { /* of one buffer, over a block with everything nested in it */

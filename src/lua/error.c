@@ -173,19 +173,37 @@ static void push_message(lua_State *L) {
     lua_pushfstring(L, "an error object that is a %s", luaL_typename(L, 1));
 }
 
+/* Without the C function at the bottom, which is ours. */
+static void push_trace(lua_State *L) {
+  static const char end[] = "\n\t[C]: in ?";
+  size_t n = 0;
+  luaL_traceback(L, L, NULL, 1);
+  const char *text = lua_tolstring(L, -1, &n);
+  if (n < sizeof end || strcmp(text + n - (sizeof end - 1), end) != 0)
+    return;
+  lua_pushlstring(L, text, n - (sizeof end - 1));
+  lua_replace(L, -2);
+}
+
 /* Runs where the error was raised, before anything is unwound. An error that went through Lua once
  * and comes out of a second boundary has its stack already. */
 static int on_error(lua_State *L) {
+  luat_of(L)->place = luat_place(L);
   push_message(L);
-  luaL_traceback(L, L, NULL, 1);
+  push_trace(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &key_trace);
   return 1;
 }
 
-int luat_pcall(lua_State *L, int nargs, int nresults) {
-  int at = lua_gettop(L) - nargs;
+void luat_forget(lua_State *L) {
+  luat_of(L)->place = (Span){NULL, 0, 0};
   lua_pushboolean(L, 0); /* not nil: the key stays, and setting it allocates nothing */
   lua_rawsetp(L, LUA_REGISTRYINDEX, &key_trace);
+}
+
+int luat_pcall(lua_State *L, int nargs, int nresults) {
+  int at = lua_gettop(L) - nargs;
+  luat_forget(L);
   lua_pushcfunction(L, on_error);
   lua_insert(L, at);
   int code = lua_pcall(L, nargs, nresults, at);
@@ -229,6 +247,8 @@ static HostError read_error(Luat *t, lua_State *L) {
   lua_pop(L, 1);
   if (!e.ready)
     e.span = message_place(t, &e.text);
+  if (!e.ready && !e.span.file)
+    e.span = t->place;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &key_trace); /* stays referenced by the registry */
   if (lua_type(L, -1) == LUA_TSTRING && !(e.ready && strstr(e.text, "stack traceback:")))
     e.trace = lua_tostring(L, -1);

@@ -37,7 +37,8 @@ typedef struct Luat { /* a session's Lua */
   size_t refs;                  /* the session's, and one for each value of Lua's it holds */
   const void *meta[LUAT_TYPES]; /* metatables, for a cheap test */
   size_t debt;                  /* bytes of tensors made since the collector was told */
-  Status status;                /* of the entry that failed last … */
+  Status status;                /* of the entry that failed last */
+  Span place;                   /* where Lua was when it raised its last error */
   bool stop;                    /* interrupted, leaving, or --emit is done: unwind everything */
   LuatChunk *chunks;            /* texts, for carets: the newest first */
   const SrcFile *found;         /* of the line that was looked for last, or NULL */
@@ -70,6 +71,8 @@ enum { LUAT_HOOK = 1000 };
 /* lua_pcall that keeps Lua's stack: calls the function below its nargs arguments. Leaves nresults,
  * or an error message. Raises nothing. */
 int luat_pcall(lua_State *L, int nargs, int nresults);
+/* Place and stack of an error before are not those of the next. Raises nothing. */
+void luat_forget(lua_State *L);
 /* What luat_pcall left of a failure becomes the session's error; place: of the call in the program,
  * what: "in this block of Lua". Runs under an entry. */
 _Noreturn void luat_fail(Luat *t, lua_State *L, int code, Span place, const char *what);

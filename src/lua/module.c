@@ -168,7 +168,8 @@ int luat_open_module(lua_State *L) {
   const Builtin *b;
   lua_newtable(L);
   for (size_t i = 0; (b = builtin_at(i)) != NULL; i++)
-    set_builtin(L, builtin_name(b), b);
+    if (builtin_find(builtin_name(b)) == b) /* `max` has a second row */
+      set_builtin(L, builtin_name(b), b);
   set_builtin(L, "read", builtin_find("load"));
   set_builtin(L, "write", builtin_find("save"));
   luat_open_tensor(L);

@@ -41,6 +41,7 @@ static const char *read_chunk(lua_State *L, void *ctx, size_t *n) {
 
 /* Leaves the function or the message; raises nothing. */
 static int load_chunk(lua_State *L, Chunk c) {
+  luat_forget(L);
   return lua_load(L, read_chunk, &c, c.name, "t");
 }
 
@@ -143,6 +144,19 @@ static void open_all(lua_State *L) {
   lua_pop(L, 1);
 }
 
+/* `args` as the language has it, and `arg` as the lua program does. */
+static void set_arguments(lua_State *L) {
+  const SessionOptions *o = host_options(luat_of(L)->s);
+  for (int k = 0; k < 2; k++) {
+    lua_newtable(L);
+    for (size_t i = 0; i < o->nargs; i++) {
+      lua_pushstring(L, o->args[i]);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setglobal(L, k ? "arg" : "args");
+  }
+}
+
 /* An unknown global is a name of the program, so that `lua { }` sees what stands around it. */
 static void link_globals(lua_State *L) {
   lua_pushglobaltable(L);
@@ -168,6 +182,7 @@ static int do_open(lua_State *L) {
   lua_setglobal(L, "print");
   lua_newtable(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &key_modules);
+  set_arguments(L);
   luat_open_values(L);
   luaL_requiref(L, "tile", luat_open_module, 1);
   link_globals(L);
@@ -256,21 +271,9 @@ static void add_package_path(lua_State *L, const char *path) {
   lua_settop(L, top);
 }
 
-/* `arg` as the lua program has it, `args` as the language does; both are Lua tables. */
-static int push_arguments(lua_State *L, const char *path) {
+/* All of them, for `...` of the file. */
+static int push_arguments(lua_State *L) {
   const SessionOptions *o = host_options(luat_of(L)->s);
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushstring(L, path);
-  lua_rawseti(L, -2, 0);
-  for (size_t i = 0; i < o->nargs; i++) {
-    lua_pushstring(L, o->args[i]);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, (lua_Integer)i + 1);
-    lua_rawseti(L, -3, (lua_Integer)i + 1);
-  }
-  lua_setglobal(L, "arg");
-  lua_setglobal(L, "args");
   luaL_checkstack(L, (int)o->nargs, "too many arguments");
   for (size_t i = 0; i < o->nargs; i++)
     lua_pushstring(L, o->args[i]);
@@ -281,7 +284,12 @@ static int push_arguments(lua_State *L, const char *path) {
 static int do_file(lua_State *L) {
   const File *f = lua_touserdata(L, 1);
   add_package_path(L, f->path);
-  lua_call(L, push_arguments(L, f->path), 0);
+  if (lua_getglobal(L, "arg") == LUA_TTABLE) {
+    lua_pushstring(L, f->path);
+    lua_rawseti(L, -2, 0);
+  }
+  lua_settop(L, 2);
+  lua_call(L, push_arguments(L), 0);
   return 0;
 }
 

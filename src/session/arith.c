@@ -324,8 +324,8 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   int64_t extent[TENSOR_MAX_RANK] = {0};
   Str why = session_str(s);
   common_shape(s, o, v, n, &rank, extent);
-  Value result =
-      host_new_tensor(s, tensor_new(rule->dtype, rank, extent, TENSOR_UNSET, &why), &why, o->span);
+  Value result = host_new_tensor(
+      s, session_tensor(s, rule->dtype, rank, extent, TENSOR_UNSET, &why), &why, o->span);
   Tensor *out = result.as.tensor;
   Job *j = arena_alloc(session_scratch(s), sizeof *j);
   j->n = n;

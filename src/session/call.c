@@ -199,7 +199,7 @@ static Tensor *new_output(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   const IrTensorArg *a = &l->b->tensor[b->id];
   Str why = session_str(s);
-  Tensor *t = tensor_new(b->dtype, b->rank, a->extent, TENSOR_ZERO, &why);
+  Tensor *t = session_tensor(s, b->dtype, b->rank, a->extent, TENSOR_ZERO, &why);
   if (!t)
     host_fail(s, E0807, l->span, "the output %s: %s", b->name, str_text(&why));
   val_tensor(s, t);
@@ -415,7 +415,7 @@ static void make_scratch(Launch *l, const IrKernel *k, IrBinding *b) {
   for (size_t i = 0; i < l->nscratch; i++) {
     const IrBuffer *buf = k->params.v[l->n + i].buf;
     IrTensorArg *a = &b->tensor[buf->id];
-    Tensor *t = tensor_new(buf->dtype, buf->rank, a->extent, TENSOR_ZERO, &why);
+    Tensor *t = session_tensor(s, buf->dtype, buf->rank, a->extent, TENSOR_ZERO, &why);
     l->scratch[i] = host_new_tensor(s, t, &why, l->span).as.tensor;
     *a = tensor_arg(t);
     a->data = tensor_data_write(t);

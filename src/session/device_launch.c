@@ -18,6 +18,15 @@ GpuPtr device_address(const Tensor *t) {
   return b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype));
 }
 
+/* Before memory is reported as short, Lua gives back what it no longer uses. */
+static bool allocate(Session *s, size_t bytes, const char *name, GpuPtr *out) {
+  Gpu *gpu = s->gpu->gpu;
+  Status status = gpu_alloc(gpu, bytes, name, out);
+  if (status == ST_NOMEM && session_collect(s))
+    status = gpu_alloc(gpu, bytes, name, out);
+  return status == ST_OK;
+}
+
 /* Room on the device for a whole storage, not filled. */
 Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
   Session *s = l->s;
@@ -27,8 +36,7 @@ Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where)
     return b;
   b = session_alloc(s, sizeof *b);
   b->g = g;
-  Status status = gpu_alloc(g->gpu, storage_bytes(storage), name, &b->p);
-  if (status != ST_OK) {
+  if (!allocate(s, storage_bytes(storage), name, &b->p)) {
     free(b);
     device_failed(s, where);
   }
@@ -46,7 +54,7 @@ Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, cons
   for (int i = 0; i < rank; i++)
     bytes *= extent[i]; /* of a shape that an earlier call had: cannot overflow */
   b->g = g;
-  if (gpu_alloc(g->gpu, (size_t)bytes, name, &b->p) != ST_OK) {
+  if (!allocate(s, (size_t)bytes, name, &b->p)) {
     free(b);
     device_failed(s, where);
   }

@@ -24,6 +24,7 @@ static FilePath file_path(Args *a, size_t i) {
     p.format = tensor_format(p.text);
   if (p.format == TENSOR_NO_FORMAT)
     host_fail(a->s, E0832, a->spans[i], "the file's name must end in .npy, .npz or .safetensors");
+  session_allow(a->s, p.text, a->spans[i]);
   return p;
 }
 

@@ -87,6 +87,8 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   session_stack(s, span);
   if (s->depth + 2 >= MAX_DEPTH || !guard_enter(s->guard))
     host_too_deep(s, span);
+  CallFrame here = {ast->name.text, span, s->calls};
+  s->calls = &here;
   val_keep(s, fn); /* the body may define the function anew */
   s->frame = s->block = vars;
   s->module = fn.as.obj->as.fn.module;
@@ -96,6 +98,7 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   Value result = val_nil();
   Flow flow = host_block(s, &ast->body, &result);
   s->depth--;
+  s->calls = here.up;
   host_drop_vars(s, vars);
   s->frame = frame;
   s->block = block;
@@ -178,10 +181,10 @@ static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *v
   Value result = val_nil();
   Str why = session_str(s);
   if (tensor_count(shape) == 0)
-    return host_new_tensor(
-        s,
-        tensor_new(type == DT_NONE ? DT_F32 : type, shape->rank, shape->extent, TENSOR_ZERO, &why),
-        &why, span);
+    return host_new_tensor(s,
+                           session_tensor(s, type == DT_NONE ? DT_F32 : type, shape->rank,
+                                          shape->extent, TENSOR_ZERO, &why),
+                           &why, span);
   do {
     size_t temps = s->temps.n;
     session_poll(s);
@@ -190,7 +193,7 @@ static Value each_element(Session *s, Value fn, const Value *v, Tensor *const *v
       host_fail(s, E0801, span, "%s must give a scalar to be applied to tensors, not %s",
                 ast->name.text, val_describe(s, x));
     if (!out) {
-      out = tensor_new(val_to_scalar(x).type, shape->rank, shape->extent, TENSOR_ZERO, &why);
+      out = session_tensor(s, val_to_scalar(x).type, shape->rank, shape->extent, TENSOR_ZERO, &why);
       result = host_new_tensor(s, out, &why, span);
       temps = s->temps.n;
     }

@@ -85,21 +85,46 @@ bool session_interrupted(const Session *s) {
   return s->options.interrupt && *s->options.interrupt;
 }
 
+/* The functions of the language that run, as Lua shows its own. */
+static const char *call_stack(Session *s) {
+  enum { MOST = 10 };
+  Str out = str_new(s->line);
+  int n = 0;
+  str_add(&out, "calls in the program:");
+  for (const CallFrame *f = s->calls; f && n < MOST; f = f->up, n++) {
+    uint32_t line = 0, column = 0;
+    str_add(&out, "\n\t");
+    if (f->span.file) {
+      src_position(f->span.file, f->span.begin, &line, &column);
+      str_addf(&out, "%s:%u:%u: %s", f->span.file->name, line, column, f->name);
+    } else {
+      str_addf(&out, "%s, called from Lua", f->name);
+    }
+  }
+  if (n == MOST)
+    str_add(&out, "\n\t...");
+  return str_text(&out);
+}
+
 /* Whether the error's line already shows where the call is. */
 static bool inside_call(const HostError *e) {
   if (e->ready || !e->span.file || strcmp(e->span.file->name, e->call.file->name) != 0)
     return false;
-  return e->call.begin <= e->span.begin && e->span.end <= e->call.end;
+  return e->call.begin < e->span.end && e->span.begin < e->call.end;
 }
 
 /* The code of a ready text only makes it count as an error. */
 void host_add_error(Session *s, const HostError *e) {
   Diag *d = diag_add(&s->diags, E0840, e->span, "%s", e->text);
   d->ready = e->ready;
+  if (e->ready && !e->trace)
+    return; /* it came through such a call before, and has its stacks */
   if (e->call.file && !inside_call(e))
     diag_also(&s->diags, d, e->call, "%s", e->what);
   if (e->trace)
     diag_also(&s->diags, d, (Span){NULL, 0, 0}, "%s", e->trace);
+  if (s->calls)
+    diag_also(&s->diags, d, (Span){NULL, 0, 0}, "%s", call_stack(s));
 }
 
 /* The other language ----------------------------------------------------------------------- */
@@ -156,6 +181,24 @@ void host_leave_with(Session *s, int status) {
 bool session_exit_wanted(const Session *s, int *status) {
   *status = s->exit_status;
   return s->leaving;
+}
+
+bool session_collect(Session *s) {
+  if (s->lua)
+    s->options.lua->collect(s->lua);
+  return s->lua != NULL;
+}
+
+Tensor *session_tensor(Session *s, DType t, int rank, const int64_t *extent, TensorFill fill,
+                       Str *why) {
+  size_t words = why->n;
+  Tensor *x = tensor_new(t, rank, extent, fill, why);
+  if (x || !session_collect(s))
+    return x;
+  why->n = words;
+  if (why->s)
+    why->s[words] = '\0';
+  return tensor_new(t, rank, extent, fill, why);
 }
 
 /* The handle is the object's from the moment there is one. */

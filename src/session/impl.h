@@ -28,6 +28,12 @@ struct Module { /* a file's global scope */
   Module *next;
 };
 
+typedef struct CallFrame { /* a call of a function, on the C stack while it runs */
+  const char *name;
+  Span span;
+  const struct CallFrame *up;
+} CallFrame;
+
 typedef struct Unit Unit; /* a parsed text: its arena, kept while something it defined lives */
 
 typedef struct PendingTest {
@@ -80,6 +86,7 @@ struct Session {
   void *lua;            /* of options.lua->open; NULL until a program needs it */
   Arena *entries[MAX_ENTRIES]; /* the line arenas of entries (host.c); made when first needed */
   size_t nentries, entry;      /* how many there are, and how many are open */
+  const CallFrame *calls;      /* of functions that run now, innermost first */
   bool leaving;                /* os.exit was called … */
   int exit_status;             /* … with this */
   Debug *debug;                /* the call that is stepped, or NULL */
@@ -93,6 +100,8 @@ _Noreturn void session_fail_at(Session *s, Span span);
 _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *name);
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
+/* Fails where --safe keeps the file closed: it is not among the program's arguments. */
+void session_allow(Session *s, const char *path, Span span);
 _Noreturn void host_too_deep(Session *s, Span span);
 /* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
@@ -100,6 +109,12 @@ void session_poll(Session *s);             /* raises ST_INTERRUPTED where the fl
 bool session_has_stack(const Session *s);  /* false where the C stack runs short … */
 void session_stack(Session *s, Span span); /* … which fails as a call without an end */
 Pool *session_pool(Session *s);
+/* tensor_new; where memory is short it tries again after Lua has given back what it no longer uses.
+ */
+Tensor *session_tensor(Session *s, DType t, int rank, const int64_t *extent, TensorFill fill,
+                       Str *why);
+/* Lua collects its garbage: tensors may go. False where there is no Lua. */
+bool session_collect(Session *s);
 Arena *session_scratch(Session *s); /* of the statement that runs */
 void session_begin(Session *s);     /* a new outermost run: old diagnostics and texts go */
 /* A file of Lua on the command line (host.c). */

@@ -123,6 +123,8 @@ static bool is_lua(const char *path) {
 
 /* A file that is still running is a circle: its names are not all there yet. */
 static Value import(Session *s, const Want *w) {
+  if (w->path)
+    session_allow(s, w->path, w->span);
   const char *path = find(s, w);
   char *real = realpath(path, NULL);
   const char *key = real ? arena_strdup(s->line, real) : path;
@@ -161,6 +163,7 @@ Value host_import_module(Session *s, const char *path, Span span) {
 
 /* Anew each time, so that an edited file is seen. */
 Value host_load(Session *s, const char *path, Span span) {
+  session_allow(s, path, span);
   Load l = {.name = path, .path = session_path(s, path)};
   l.text = read_text(s, l.path, span, &l.n);
   return module_value(s, run(s, &l, NULL));

@@ -314,6 +314,7 @@ Value builtin_read_ir(Args *a) {
   args_count(a, 1, 2);
   if (a->v[0].kind != VAL_STRING)
     host_fail(s, E0801, a->spans[0], "read_ir takes a path, not %s", val_describe(s, a->v[0]));
+  session_allow(s, val_text(a->v[0]), a->spans[0]);
   size_t n = 0;
   const char *why = NULL, *path = session_path(s, val_text(a->v[0]));
   char *text = io_read_file(s->line, path, &n, &why);

@@ -15,7 +15,7 @@ static Tensor *new_tensor(Args *a, size_t from, TensorFill fill, Value *out) {
   DType t = args_dtype(a, 0);
   int rank = args_extents(a, from, extent);
   Str why = session_str(a->s);
-  *out = host_new_tensor(a->s, tensor_new(t, rank, extent, fill, &why), &why, a->span);
+  *out = host_new_tensor(a->s, session_tensor(a->s, t, rank, extent, fill, &why), &why, a->span);
   return out->as.tensor;
 }
 
@@ -221,7 +221,8 @@ Value builtin_tensor(Args *a) {
               val_describe(a->s, v));
   Str why = session_str(a->s);
   int rank = nested_shape(a, v, extent);
-  Value out = host_new_tensor(a->s, tensor_new(t, rank, extent, TENSOR_ZERO, &why), &why, a->span);
+  Value out = host_new_tensor(a->s, session_tensor(a->s, t, rank, extent, TENSOR_ZERO, &why), &why,
+                              a->span);
   fill_nested(a, out.as.tensor, v, 0, index);
   return out;
 }
@@ -237,7 +238,8 @@ static Tensor *operand(Args *a, size_t i) {
   if (v.kind == VAL_FLOAT && !dtype_is_float(t))
     t = DT_F64;
   Str why = session_str(a->s);
-  Value out = host_new_tensor(a->s, tensor_new(t, 0, NULL, TENSOR_ZERO, &why), &why, a->span);
+  Value out =
+      host_new_tensor(a->s, session_tensor(a->s, t, 0, NULL, TENSOR_ZERO, &why), &why, a->span);
   tensor_fill(out.as.tensor, val_to_scalar(v));
   return out.as.tensor;
 }

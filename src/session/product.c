@@ -148,7 +148,8 @@ Value arith_product(Session *s, Value x, Value y, Span span, const Span *where) 
   extent[p.batch] = p.m;
   extent[p.batch + 1] = p.n;
   Str why = session_str(s);
-  Value c = host_new_tensor(s, tensor_new(acc, p.batch + 2, extent, TENSOR_ZERO, &why), &why, span);
+  Value c = host_new_tensor(s, session_tensor(s, acc, p.batch + 2, extent, TENSOR_ZERO, &why), &why,
+                            span);
   multiply(&p, wa, wb, c.as.tensor);
   if (dtype_is_float(acc) && acc != a->dtype)
     c = host_new_tensor(s, tensor_cast(c.as.tensor, a->dtype, &why), &why, span);

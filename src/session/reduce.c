@@ -116,7 +116,8 @@ static Value new_result(const Reduction *r, DType t) {
     else if (r->keepdims)
       extent[n++] = 1;
   Str why = session_str(r->a->s);
-  return host_new_tensor(r->a->s, tensor_new(t, n, extent, TENSOR_UNSET, &why), &why, r->a->span);
+  return host_new_tensor(r->a->s, session_tensor(r->a->s, t, n, extent, TENSOR_UNSET, &why), &why,
+                         r->a->span);
 }
 
 /* Calls fn(ctx, row, its index) for each row along the axis (all elements: one row). */
@@ -315,8 +316,8 @@ static void scan_row(DType t, DType to, const char *p, ptrdiff_t step, char *out
 static Value paired_rows(Args *a, Tensor *t, int axis, DType to, Rows *from, Rows *into) {
   Session *s = a->s;
   Str why = session_str(s);
-  Value out =
-      host_new_tensor(s, tensor_new(to, t->rank, t->extent, TENSOR_ZERO, &why), &why, a->span);
+  Value out = host_new_tensor(s, session_tensor(s, to, t->rank, t->extent, TENSOR_ZERO, &why), &why,
+                              a->span);
   Reduction r = {.a = a, .t = t, .axis = axis};
   *from = rows_of(&r);
   r.t = out.as.tensor;

@@ -96,6 +96,16 @@ const char *session_path(Session *s, const char *path) {
   return arena_printf(s->line, "%s/%s", from, path);
 }
 
+/* As it stands in the program, so that nothing is looked up to decide. */
+void session_allow(Session *s, const char *path, Span span) {
+  if (!s->options.safe)
+    return;
+  for (size_t i = 0; i < s->options.nargs; i++)
+    if (strcmp(s->options.args[i], path) == 0)
+      return;
+  host_fail(s, E0834, span, "--safe opens no file that the command line does not name: %s", path);
+}
+
 /* A read of a volatile flag each statement would be cheap too; counting keeps it out of the
  * profile. */
 void session_poll(Session *s) {
@@ -154,6 +164,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   size_t vars = s->vars.n, temps = s->temps.n, frame = s->frame, depth = s->depth;
   size_t block = s->block;
   int importing = s->importing;
+  const CallFrame *calls = s->calls;
   Module *module = s->module;
   Unit *unit = s->current;
   if (!outer)
@@ -166,6 +177,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   s->frame = frame;
   s->block = block;
   s->importing = importing;
+  s->calls = calls;
   s->depth = depth;
   host_drop_vars(s, vars);
   host_drop_temps(s, temps);

@@ -101,8 +101,8 @@ Value builtin_cat(Args *a) {
   memcpy(extent, first->extent, sizeof extent);
   extent[axis] = joined(a, first, axis, n);
   Str why = session_str(s);
-  Value out = host_new_tensor(s, tensor_new(first->dtype, first->rank, extent, TENSOR_UNSET, &why),
-                              &why, a->span);
+  Value out = host_new_tensor(
+      s, session_tensor(s, first->dtype, first->rank, extent, TENSOR_UNSET, &why), &why, a->span);
   TensorIndex ix[TENSOR_MAX_RANK];
   for (int k = 0; k < first->rank; k++)
     ix[k] = (TensorIndex){TIX_SLICE, 0, 0, 1, false, false};

@@ -1,4 +1,5 @@
 -- Kernels from source text: calls, settings, named arguments, outputs given.
+-- flags: --device cpu
 local m = tile.eval [[
 kernel add[BM = 64](A: f32[N], B: f32[N]) -> (C: f32[N]) {
   grid b = ceildiv(N, BM)

@@ -125,7 +125,7 @@ static void check_gemm(const Gemm *g) {
   LowerNotes notes = {0};
   char unit[3] = {g->a == 'v' ? 'A' : ' ', g->b == 'v' ? 'B' : ' ', 0};
   Passes p = lower_passes(plain, unit, &notes);
-  ck_assert_msg(p.v.n == 7, "%zu passes: %s", p.v.n, notes_of(plain, &notes));
+  ck_assert_msg(p.v.n == 9, "%zu passes: %s", p.v.n, notes_of(plain, &notes));
   give_gemm(plain, g, t);
   ev_ok(plain);
   for (size_t i = 0; i < p.v.n; i++) {
@@ -159,6 +159,73 @@ START_TEST(products_of_all_trips) {
   for (int stages = 1; stages <= 5; stages++)
     for (int trips = 0; trips <= 7; trips++)
       check_gemm(&(Gemm){"f16", 64, 32, 16, stages, 'n', 'n', 136, 72, trips * 16});
+}
+END_TEST
+
+/* ---------------------------------------------------------------- any kernel */
+
+/* All passes' kernels of a text with these arguments, over the tensors whose names are given. */
+static void check_text(const char *text, void (*give)(Ev *), const char *const *outputs) {
+  Ev *plain = ev_new(text);
+  LowerNotes notes = {0};
+  Passes p = lower_passes(plain, NULL, &notes);
+  ck_assert_msg(p.v.n == 9, "%zu passes: %s", p.v.n, notes_of(plain, &notes));
+  give(plain);
+  ev_ok(plain);
+  for (size_t i = 0; i < p.v.n; i++) {
+    Ev *e = ev_new(p.v.v[i].text);
+    e->options.shake = i + 1;
+    give(e);
+    ev_ok(e);
+    for (const char *const *o = outputs; *o; o++)
+      same_tensor(plain, e, *o, &p.v.v[i]);
+    ev_free(e);
+  }
+  ev_free(plain);
+}
+
+/* A bias of each column and an activation, on the accumulator. */
+static const char linear[] =
+    "kernel linear tile(A: f16[M, K], B: f16[K, N], bias: f16[N]) -> (C: f16[M, N]) {\n"
+    "grid bx, by = ceildiv(N, 128), ceildiv(M, 128)\n"
+    "shared As: f16[128, 64]\nshared Bs: f16[64, 128]\nfragment acc: f32[128, 128]\n"
+    "map i, j in [128, 128] { store acc[i, j] = 0.0 unchecked }\n"
+    "fragment b: f32[128]\ncopy b = bias[bx*128:+128]\n"
+    "for k: i64 = 0, ceildiv(K, 64), 1 pipelined(3) {\n"
+    "copy As = A[by*128:+128, k*64:+64]\ncopy Bs = B[k*64:+64, bx*128:+128]\n"
+    "dot acc += As @ Bs\n}\n"
+    "map i, j in [128, 128] { load x: f32 = acc[i, j] unchecked\nload y: f32 = b[j] unchecked\n"
+    "store acc[i, j] = max(x + y, 0.0) unchecked }\n"
+    "copy C[by*128:+128, bx*128:+128] = acc\n}\n";
+
+static void give_linear(Ev *e) {
+  static const int64_t a[2] = {200, 136}, b[2] = {136, 328}, n[1] = {328};
+  ev_give(e, "A", DT_F16, 2, a, ev_small);
+  ev_give(e, "B", DT_F16, 2, b, ev_small);
+  ev_give(e, "bias", DT_F16, 1, n, ev_small);
+}
+
+/* A batch, and a result wider than the accumulator's staging. */
+static const char batched[] =
+    "kernel batched tile(A: bf16[Z, M, K], B: bf16[Z, N, K]) -> (C: f32[Z, M, N]) {\n"
+    "grid bx, by, z = ceildiv(N, 96), ceildiv(M, 64), Z\n"
+    "shared As: bf16[64, 32]\nshared Bs: bf16[96, 32]\nfragment acc: f32[64, 96]\n"
+    "map i, j in [64, 96] { store acc[i, j] = 0.0 unchecked }\n"
+    "for k: i64 = 0, ceildiv(K, 32), 1 {\n"
+    "copy As = A[z, by*64:+64, k*32:+32]\ncopy Bs = B[z, bx*96:+96, k*32:+32]\n"
+    "dot acc += As @ Bs.T\n}\n"
+    "copy C[z, by*64:+64, bx*96:+96] = acc\n}\n";
+
+static void give_batched(Ev *e) {
+  static const int64_t a[3] = {3, 100, 72}, b[3] = {3, 200, 72};
+  ev_give(e, "A", DT_BF16, 3, a, ev_small);
+  ev_give(e, "B", DT_BF16, 3, b, ev_small);
+}
+
+START_TEST(epilogues_and_batches) {
+  static const char *const c[] = {"C", NULL};
+  check_text(linear, give_linear, c);
+  check_text(batched, give_batched, c);
 }
 END_TEST
 
@@ -211,21 +278,8 @@ static void give_attention(Ev *e) {
 }
 
 START_TEST(chained_products) {
-  Ev *plain = ev_new(attention);
-  LowerNotes notes = {0};
-  Passes p = lower_passes(plain, NULL, &notes);
-  ck_assert_msg(p.v.n == 7, "%zu passes: %s", p.v.n, notes_of(plain, &notes));
-  give_attention(plain);
-  ev_ok(plain);
-  for (size_t i = 0; i < p.v.n; i++) {
-    Ev *e = ev_new(p.v.v[i].text);
-    e->options.shake = i + 1;
-    give_attention(e);
-    ev_ok(e);
-    same_tensor(plain, e, "O", &p.v.v[i]);
-    ev_free(e);
-  }
-  ev_free(plain);
+  static const char *const o[] = {"O", NULL};
+  check_text(attention, give_attention, o);
 }
 END_TEST
 
@@ -249,8 +303,12 @@ START_TEST(declined_with_a_note) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {products_of_all_orders, products_of_all_tiles,
-                                products_of_all_trips,  chained_products,
-                                declined_with_a_note,   NULL};
+  const TTest *const tests[] = {products_of_all_orders,
+                                products_of_all_tiles,
+                                products_of_all_trips,
+                                epilogues_and_batches,
+                                chained_products,
+                                declined_with_a_note,
+                                NULL};
   return run_suite("schedule", tests);
 }

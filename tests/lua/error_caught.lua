@@ -1,0 +1,10 @@
+-- What pcall catches is the diagnostic's text; the session goes on.
+local ok, message = pcall(tile.reshape, tile.ones("f32", 3), 7, 7)
+print(ok, message)
+print(select(2, pcall(tile.zeros, "f33", 3)))
+print(select(2, pcall(tile.zeros)))
+print(select(2, pcall(tile.sum, tile.ones("f32", 2), {axes = 0})))
+print(select(2, pcall(tile.load, "nothere.tile")))
+print(select(2, pcall(tile.import, "nothere")))
+print(select(2, pcall(tile.eval, "let a = = 1")))
+print(tile.ones("f32", 3))

@@ -1,0 +1,6 @@
+-- An uncaught error of Lua.
+local function f(t)
+  return t.x.y
+end
+print("before")
+f({})

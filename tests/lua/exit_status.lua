@@ -1,0 +1,2 @@
+print(pcall(os.exit, 7))
+print("not reached")
