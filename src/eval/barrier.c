@@ -87,15 +87,16 @@ EvalResult eval_barrier_run(EvalAgent *a, const EvalInsn *in) {
 /* ---------------------------------------------------------------- deadlock */
 
 /* "phase 2 of full[1] to end, which has 1 of 2 arrivals": who is missing follows from it. */
-void eval_barrier_waits_for(EvalAgent *a, const EvalInsn *in, Str *out) {
+bool eval_barrier_waits_for(EvalAgent *a, const EvalInsn *in, Str *out) {
   const SchedBarrier *x = in->as.data;
   int64_t index[IR_MAX_RANK];
   char list[160];
-  const uint64_t *v = element(a, x, index);
+  const uint64_t *v = in->code == BC_AWAIT ? element(a, x, index) : NULL;
   if (!v)
-    return;
+    return false;
   eval_list_text(index, x->buf->rank, list, sizeof list);
   str_addf(out, "phase %" PRIu64 " of %s%s%s%s to end, which has %" PRIu64 " of %d arrivals",
            ended(*v), x->buf->name, x->buf->rank ? "[" : "", list, x->buf->rank ? "]" : "",
            arrived(*v), x->buf->arrivals);
+  return true;
 }

@@ -577,9 +577,7 @@ static void add_agent(EvalAgent *a, Str *out) {
   str_addf(out, "%s%s for ", out->n ? "; " : "", eval_sched_role(a));
   if (in->code == BC_ACQUIRE || in->code == BC_WAIT)
     add_ring(a, in, out);
-  else if (in->code == BC_AWAIT)
-    eval_barrier_waits_for(a, in, out);
-  else
+  else if (!eval_barrier_waits_for(a, in, out))
     str_add(out, in->code == BC_SYNC ? "the others at a barrier" : "another block");
   str_addf(out, " at %s", line_of(a->block, a->pc, line, sizeof line));
 }

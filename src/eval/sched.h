@@ -62,9 +62,10 @@ EvalResult eval_sched_deadlock(EvalBlock *b);
 /* "producer", or "the block" outside roles. */
 const char *eval_sched_role(const EvalAgent *a);
 
-/* barrier.c: BC_BARRIER, BC_ARRIVE, BC_AWAIT; what a blocked BC_AWAIT waits for, as text. */
+/* barrier.c: BC_BARRIER, BC_ARRIVE, BC_AWAIT; what a blocked BC_AWAIT waits for, as text (false:
+ * it is none). */
 EvalResult eval_barrier_run(EvalAgent *a, const EvalInsn *in);
-void eval_barrier_waits_for(EvalAgent *a, const EvalInsn *in, Str *out);
+bool eval_barrier_waits_for(EvalAgent *a, const EvalInsn *in, Str *out);
 
 /* dot.c: operands and result of a product with all checks, then the product itself. */
 EvalResult eval_dot_views(EvalAgent *a, const EvalDotCode *c, EvalView *x, EvalView *y,
