@@ -6,7 +6,7 @@
  * tensor that someone writes, an atomic) is read once, by thread 0, and told to the others.
  * Tests: tests/unit/check_lower.c (every construct, tile level against threads on the evaluator).
  */
-#include "expand.h"
+#include "hopper.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -486,7 +486,7 @@ static bool find_roles(IrStmt *st, void *ctx) {
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
   bool roles = false;
   ir_walk(&((IrKernel *)(uintptr_t)k)->body, find_roles, &roles);
-  if (!roles)
+  if (!roles || hopper_groups(k)) /* those that the passes made are expanded */
     return lower(a, k, r, true, sink);
   lower_note(r, "registers: the program has roles, whose fragments lie in shared memory");
   return NULL;
