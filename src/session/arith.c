@@ -105,9 +105,7 @@ Value arith_convert(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR) {
     if (v.as.tensor->dtype == t)
       return v;
-    Str why = session_str(s);
-    Tensor *x = host_tensor(s, v, span, "what is converted");
-    return host_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+    return host_cast(s, host_tensor(s, v, span, "what is converted"), t, span);
   }
   if (!val_is_scalar(v))
     host_fail(s, E0801, span, "%s where a scalar of type %s is wanted", val_describe(s, v),
@@ -120,9 +118,7 @@ Value arith_convert(Session *s, Value v, DType t, Span span) {
  * prints all the digits of the rounded value. */
 Value arith_cast(Session *s, Value v, DType t, Span span) {
   if (v.kind == VAL_TENSOR) {
-    Str why = session_str(s);
-    Tensor *x = host_tensor(s, v, span, "what is converted");
-    return host_new_tensor(s, tensor_cast(x, t, &why), &why, span);
+    return host_cast(s, host_tensor(s, v, span, "what is converted"), t, span);
   }
   if (!val_is_scalar(v))
     bad_operand(s, dtype_name(t), v, span);
@@ -175,6 +171,7 @@ typedef struct Job {
   char *out;     /* writable base of the result */
   size_t pieces; /* of a run */
   atomic_bool fault;
+  const volatile sig_atomic_t *stop; /* looked at before each piece */
 } Job;
 
 /* n elements in compute form: where they lie already so, in place; else in buf. */
@@ -226,7 +223,8 @@ static void run_piece(Job *j, size_t i) {
 
 /* A range of pieces; the unit that the pool hands out. */
 static void run_pieces(void *ctx, size_t lo, size_t hi) {
-  for (size_t i = lo; i < hi; i++)
+  const Job *j = ctx;
+  for (size_t i = lo; i < hi && !(j->stop && *j->stop); i++)
     run_piece(ctx, i);
 }
 
@@ -330,6 +328,7 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   Job *j = arena_alloc(session_scratch(s), sizeof *j);
   j->n = n;
   j->result = rule->dtype;
+  j->stop = s->options.interrupt;
   bool shift = rule->op == OP_SHL || rule->op == OP_SHR;
   j->strip = op_strip(rule->op, rule->op == OP_SELECT ? rule->right : rule->left,
                       shift ? rule->right : rule->dtype);
@@ -344,6 +343,7 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   bool large = tensor_count(out) >= PARALLEL_FROM;
   arith_parallel(s, total, large ? (total + 4 * PIECES_A_TASK) / (4 * PIECES_A_TASK) : total,
                  run_pieces, j);
+  session_stop(s);
   if (atomic_load(&j->fault))
     no_result(s, rule->op, o->span);
   return result;

@@ -205,7 +205,7 @@ static Tensor *new_output(Launch *l, size_t i) {
   val_tensor(s, t);
   Scalar x;
   if (b->init && ir_host_eval(b->init, l->b, &x))
-    tensor_fill(t, x);
+    host_fill(s, t, x);
   return t;
 }
 
@@ -240,10 +240,9 @@ static void make_contiguous(Launch *l, size_t i) {
     strided |= b->stride[k] == NULL;
   if (!strided || tensor_is_contiguous(t))
     return;
-  Str why = session_str(l->s);
   launch_host_tensor(l, i);
   l->original[i] = t;
-  l->tensor[i] = host_new_tensor(l->s, tensor_cast(t, t->dtype, &why), &why, l->where[i]).as.tensor;
+  l->tensor[i] = host_cast(l->s, t, t->dtype, l->where[i]).as.tensor;
   set_arg(l, i);
 }
 
@@ -331,7 +330,6 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
 /* Also what makes `check` and `bench` repeatable: the same inputs every time. */
 void launch_isolate(Launch *l) {
   Session *s = l->s;
-  Str why = session_str(s);
   for (size_t i = 0; i < l->n; i++) {
     if (!l->tensor[i] || !launch_writes(l, i))
       continue;
@@ -339,8 +337,7 @@ void launch_isolate(Launch *l) {
     if (l->fresh[i])
       t = new_output(l, i);
     else
-      t = host_new_tensor(s, tensor_cast(launch_host_tensor(l, i), t->dtype, &why), &why, l->span)
-              .as.tensor;
+      t = host_cast(s, launch_host_tensor(l, i), t->dtype, l->span).as.tensor;
     l->tensor[i] = t;
     l->original[i] = NULL;
     set_arg(l, i);
@@ -474,7 +471,7 @@ Value launch_result(Launch *l) {
   for (size_t i = 0; i < l->n; i++) {
     if (!l->tensor[i] || !launch_writes(l, i))
       continue;
-    if (l->original[i] && !tensor_copy(l->original[i], launch_host_tensor(l, i), &why))
+    if (l->original[i] && !host_copy(l->s, l->original[i], launch_host_tensor(l, i), &why))
       host_fail(l->s, E0807, l->where[i], "%s", str_text(&why));
     if (l->ir->params.v[i].buf->role == IRR_OUT)
       out[n++] = val_borrow(l->original[i] ? l->original[i] : l->tensor[i]);

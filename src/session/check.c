@@ -50,7 +50,7 @@ static double greatest(const Tensor *t) {
   Tensor *zero;
   TensorDiff d;
   zero = tensor_new(t->dtype, 0, NULL, TENSOR_ZERO, NULL);
-  double most = zero && tensor_maxdiff(t, zero, &d, NULL) ? d.max_abs : 0.0;
+  double most = zero && tensor_maxdiff(t, zero, NULL, &d, NULL) ? d.max_abs : 0.0;
   tensor_release(zero);
   return isfinite(most) ? most : 0.0;
 }
@@ -85,7 +85,7 @@ static void compare(Launch *l, Tensor *const *reference, const char *run, Outcom
       continue;
     TensorDiff d;
     Str why = session_str(s);
-    if (!tensor_maxdiff(launch_host_tensor(l, i), reference[i], &d, &why))
+    if (!tensor_maxdiff(launch_host_tensor(l, i), reference[i], l->s->options.interrupt, &d, &why))
       host_fail(s, E0802, l->span, "%s", str_text(&why));
     double bound = check_bound(reference[i]);
     o->max_rel = d.max_rel > o->max_rel ? d.max_rel : o->max_rel;

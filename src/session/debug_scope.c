@@ -380,7 +380,7 @@ static bool tile_changed(Session *s, const char *name, const Tensor *now, int64_
   Str why = session_str(s);
   int64_t index[TENSOR_MAX_RANK] = {0}, n = 0;
   Tensor *old = d->before;
-  if (!tensor_maxdiff(old, now, &diff, &why) || (diff.count == 0 && written == d->written))
+  if (!tensor_maxdiff(old, now, NULL, &diff, &why) || (diff.count == 0 && written == d->written))
     return false;
   if (diff.count == 0) {
     str_addf(out, "%s: %lld elements written, %lld before\n", name, (long long)written,

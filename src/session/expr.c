@@ -226,8 +226,7 @@ static bool eval_method(Session *s, const AstExpr *e, Value *out) {
   host_eval_args(s, e, &a);
   args_count(&a, 1, 1);
   Tensor *t = host_tensor(s, base, fn->span, "what .to converts");
-  Str why = session_str(s);
-  *out = host_new_tensor(s, tensor_cast(t, args_dtype(&a, 0), &why), &why, e->span);
+  *out = host_cast(s, t, args_dtype(&a, 0), e->span);
   return true;
 }
 

@@ -105,7 +105,12 @@ void session_allow(Session *s, const char *path, Span span);
 _Noreturn void host_too_deep(Session *s, Span span);
 /* Runs fn under a boundary of its own: variables and temporaries made below are gone after it. */
 Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx);
-void session_poll(Session *s);             /* raises ST_INTERRUPTED where the flag is set */
+void session_poll(Session *s); /* raises ST_INTERRUPTED where the flag is set */
+void session_stop(Session *s); /* the same at once; between pieces of long work (pieces.c) */
+/* Like tensor_fill, tensor_copy and tensor_cast, but stopped by Ctrl-C. */
+void host_fill(Session *s, Tensor *t, Scalar x);
+bool host_copy(Session *s, Tensor *dst, const Tensor *src, Str *why);
+Value host_cast(Session *s, const Tensor *t, DType to, Span span);
 bool session_has_stack(const Session *s);  /* false where the C stack runs short … */
 void session_stack(Session *s, Span span); /* … which fails as a call without an end */
 Pool *session_pool(Session *s);

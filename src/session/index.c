@@ -189,7 +189,7 @@ Value index_load(Session *s, const Place *p) {
 static void store_tensor(Session *s, Tensor *view, Value v, Span span) {
   host_tensor(s, val_borrow(view), span, "what is stored into");
   if (val_is_scalar(v)) {
-    tensor_fill(view, arith_store(s, v, view->dtype, span));
+    host_fill(s, view, arith_store(s, v, view->dtype, span));
     return;
   }
   Tensor *src = host_tensor(s, v, span, "what is stored");
@@ -198,7 +198,7 @@ static void store_tensor(Session *s, Tensor *view, Value v, Span span) {
   if (!wide)
     host_fail(s, E0802, span, "%s", str_text(&why));
   val_tensor(s, wide);
-  if (!tensor_copy(view, wide, &why))
+  if (!host_copy(s, view, wide, &why))
     host_fail(s, E0807, span, "%s", str_text(&why));
 }
 

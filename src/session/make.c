@@ -37,7 +37,8 @@ Value builtin_empty(Args *a) {
 Value builtin_ones(Args *a) {
   Value out;
   Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
-  tensor_fill(t, t->dtype == DT_BOOL ? (Scalar){DT_BOOL, {.i = 1}} : (Scalar){DT_I64, {.i = 1}});
+  host_fill(a->s, t,
+            t->dtype == DT_BOOL ? (Scalar){DT_BOOL, {.i = 1}} : (Scalar){DT_I64, {.i = 1}});
   return out;
 }
 
@@ -46,7 +47,7 @@ Value builtin_full(Args *a) {
   Value out;
   args_count(a, 3, 2 + TENSOR_MAX_RANK);
   Scalar x = arith_fit(a->s, a->v[1], args_dtype(a, 0), a->spans[1]);
-  tensor_fill(new_tensor(a, 2, TENSOR_UNSET, &out), x);
+  host_fill(a->s, new_tensor(a, 2, TENSOR_UNSET, &out), x);
   return out;
 }
 
@@ -68,6 +69,7 @@ Value builtin_rand(Args *a) {
   only_floats(a);
   Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
   tensor_rand(t, &a->s->random, large_pool(a->s, t));
+  session_stop(a->s);
   return out;
 }
 
@@ -77,6 +79,7 @@ Value builtin_randn(Args *a) {
   only_floats(a);
   Tensor *t = new_tensor(a, 1, TENSOR_UNSET, &out);
   tensor_randn(t, &a->s->random, large_pool(a->s, t));
+  session_stop(a->s);
   return out;
 }
 
@@ -104,6 +107,7 @@ Value builtin_randint(Args *a) {
               dtype_name(t));
   Tensor *x = new_tensor(a, 3, TENSOR_UNSET, &out);
   tensor_randint(x, low, high, &a->s->random, large_pool(a->s, x));
+  session_stop(a->s);
   return out;
 }
 
@@ -166,7 +170,9 @@ Value builtin_arange(Args *a) {
   if (dtype_is_int(t) && (dtype_is_float(from.type) || dtype_is_float(step.type)))
     host_fail(a->s, E0801, a->span, "arange of %s takes ints", dtype_name(t));
   Str why = session_str(a->s);
-  Value out = host_new_tensor(a->s, tensor_arange(t, from, to, step, &why), &why, a->span);
+  Value out = host_new_tensor(a->s, tensor_arange(t, from, to, step, a->s->options.interrupt, &why),
+                              &why, a->span);
+  session_stop(a->s);
   check_last(a, from, step, out.as.tensor);
   return out;
 }
@@ -257,8 +263,10 @@ Value builtin_allclose(Args *a) {
   Session *s = a->s;
   bool close = false;
   Str why = session_str(s);
-  if (!tensor_allclose(operand(a, 0), operand(a, 1), rel, abs, &close, &s->close, &why))
+  if (!tensor_allclose(operand(a, 0), operand(a, 1), rel, abs, s->options.interrupt, &close,
+                       &s->close, &why))
     host_fail(s, E0802, a->span, "%s", str_text(&why));
+  session_stop(s);
   s->close_set = !close;
   return val_bool(close);
 }
@@ -270,8 +278,9 @@ Value builtin_maxdiff(Args *a) {
   Session *s = a->s;
   TensorDiff d;
   Str why = session_str(s);
-  if (!tensor_maxdiff(operand(a, 0), operand(a, 1), &d, &why))
+  if (!tensor_maxdiff(operand(a, 0), operand(a, 1), s->options.interrupt, &d, &why))
     host_fail(s, E0802, a->span, "%s", str_text(&why));
+  session_stop(s);
   s->close = d; /* an assert that fails on the number shows the place too */
   s->close_set = d.count > 0;
   return val_float(d.max_abs);

@@ -152,6 +152,6 @@ Value arith_product(Session *s, Value x, Value y, Span span, const Span *where) 
                             span);
   multiply(&p, wa, wb, c.as.tensor);
   if (dtype_is_float(acc) && acc != a->dtype)
-    c = host_new_tensor(s, tensor_cast(c.as.tensor, a->dtype, &why), &why, span);
+    c = host_cast(s, c.as.tensor, a->dtype, span);
   return drop_axes(s, c, row, column, span);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 1024 };
+enum { GROUP = 1024, GROUPS_A_LOOK = 256, SORTED = 1 << 15 };
 
 /* Arguments -------------------------------------------------------------------------------------
  */
@@ -86,6 +86,8 @@ static void fold_row(Session *s, OpCode op, DType t, const char *p, ptrdiff_t st
   for (size_t g = 0; g < groups; g++, p += (ptrdiff_t)GROUP * step) {
     size_t m = (size_t)n - g * GROUP < GROUP ? (size_t)n - g * GROUP : GROUP;
     char sum[8];
+    if (g % GROUPS_A_LOOK == 0)
+      session_stop(s);
     start(op, t, sum);
     dtype_unpack_strided(t, p, step, x, m);
     fold(m, sum, x);
@@ -246,13 +248,15 @@ Value builtin_mean(Args *a) {
 
 /* NaN first, else the first of equal elements: op_better only says yes to what is strictly
  * better. */
-static int32_t best_of(OpCode op, DType t, const char *p, ptrdiff_t step, int64_t n) {
+static int32_t best_of(Session *s, OpCode op, DType t, const char *p, ptrdiff_t step, int64_t n) {
   _Alignas(64) char x[GROUP * 8];
   char best[8];
   size_t size = dtype_compute_size(t);
   int64_t at = 0;
   for (int64_t i = 0; i < n; i += GROUP) {
     size_t m = (size_t)(n - i < GROUP ? n - i : GROUP);
+    if (i % (GROUP * GROUPS_A_LOOK) == 0)
+      session_stop(s);
     dtype_unpack_strided(t, p + i * step, step, x, m);
     for (size_t k = 0; k < m; k++)
       if ((i == 0 && k == 0) || op_better(op, t, x + k * size, best)) {
@@ -273,7 +277,7 @@ static Value arg_best(Args *a, OpCode op) {
     host_fail(a->s, E0802, a->span, "%s of no elements", a->name);
   int32_t *p = tensor_data_write(out.as.tensor);
   for (int64_t i = 0; i < rows.count; i++)
-    p[i] = best_of(op, r.t->dtype, row_at(&rows, i), rows.step, rows.length);
+    p[i] = best_of(a->s, op, r.t->dtype, row_at(&rows, i), rows.step, rows.length);
   return number_if_scalar(out);
 }
 
@@ -300,12 +304,14 @@ static int whole_axis(Args *a, const Tensor *t, bool last) {
 
 /* In order of the elements, in the type of the sum: not by groups, since every partial sum is a
  * result. */
-static void scan_row(DType t, DType to, const char *p, ptrdiff_t step, char *out, ptrdiff_t to_step,
-                     int64_t n) {
+static void scan_row(Session *s, DType t, DType to, const char *p, ptrdiff_t step, char *out,
+                     ptrdiff_t to_step, int64_t n) {
   OpFold fold = op_fold(OP_SUM, t);
   char acc[8], x[8];
   start(OP_SUM, t, acc);
   for (int64_t i = 0; i < n; i++, p += step, out += to_step) {
+    if (i % (GROUP * GROUPS_A_LOOK) == 0)
+      session_stop(s);
     dtype_unpack(t, p, x, 1);
     fold(1, acc, x);
     dtype_pack(to, acc, out, 1);
@@ -338,7 +344,7 @@ Value builtin_cumsum(Args *a) {
   char *base = tensor_data_write(out.as.tensor);
   for (int64_t i = 0; i < from.count && from.length > 0; i++) {
     session_poll(a->s);
-    scan_row(t->dtype, to, row_at(&from, i), from.step, base + (row_at(&into, i) - into.base),
+    scan_row(a->s, t->dtype, to, row_at(&from, i), from.step, base + (row_at(&into, i) - into.base),
              into.step, from.length);
   }
   return out;
@@ -374,6 +380,47 @@ static DType widest(DType t) {
   return dtype_is_float(t) ? DT_F64 : dtype_is_signed(t) ? DT_I64 : DT_U64;
 }
 
+typedef int (*Order)(const void *x, const void *y);
+
+/* Two sorted neighbours, v[0, m) and v[m, n), into one. */
+static void merge(Session *s, const uint64_t *v, size_t m, size_t n, uint64_t *out, Order order) {
+  size_t i = 0, j = m;
+  for (size_t k = 0; k < n; k++) {
+    if (k % (GROUP * GROUPS_A_LOOK) == 0)
+      session_stop(s);
+    out[k] = j == n || (i < m && order(&v[i], &v[j]) <= 0) ? v[i++] : v[j++];
+  }
+}
+
+/* Sorted pieces are merged pairwise; Ctrl-C is looked at between pieces. room is as large as v;
+ * returns which of the two holds the result. */
+static uint64_t *sort_keys(Session *s, uint64_t *v, uint64_t *room, size_t n, Order order) {
+  for (size_t i = 0; i < n; i += SORTED) {
+    session_stop(s);
+    qsort(v + i, n - i < SORTED ? n - i : SORTED, sizeof *v, order);
+  }
+  for (size_t width = SORTED; width < n; width *= 2) {
+    for (size_t i = 0; i < n; i += 2 * width) {
+      size_t all = n - i < 2 * width ? n - i : 2 * width;
+      merge(s, v + i, all < width ? all : width, all, room + i, order);
+    }
+    uint64_t *t = v;
+    v = room;
+    room = t;
+  }
+  return v;
+}
+
+/* dtype_convert in pieces: Ctrl-C again. */
+static void convert_row(Session *s, DType from, const char *p, DType to, char *q, size_t n) {
+  enum { MOST = GROUP * GROUPS_A_LOOK };
+  for (size_t i = 0; i < n; i += MOST) {
+    session_stop(s);
+    dtype_convert(from, p + i * dtype_size(from), to, q + i * dtype_size(to),
+                  n - i < MOST ? n - i : MOST);
+  }
+}
+
 /* Rows are gathered, sorted as the widest type of their class and put back: exact for every
  * type. */
 Value builtin_sort(Args *a) {
@@ -386,15 +433,17 @@ Value builtin_sort(Args *a) {
   size_t n = (size_t)from.length, size = dtype_size(t->dtype);
   char *base = tensor_data_write(out.as.tensor);
   char *row = arena_alloc(session_scratch(a->s), n * size);
-  char *keys = arena_alloc(session_scratch(a->s), n * 8);
+  uint64_t *keys = ARENA_ARRAY(session_scratch(a->s), uint64_t, n);
+  uint64_t *room = ARENA_ARRAY(session_scratch(a->s), uint64_t, n > SORTED ? n : 1);
+  Order order = wide == DT_F64 ? order_f64 : wide == DT_I64 ? order_i64 : order_u64;
   for (int64_t i = 0; i < from.count && n > 0; i++) {
     const char *p = row_at(&from, i);
     char *q = base + (row_at(&into, i) - into.base);
     session_poll(a->s);
     dtype_gather(size, p, from.step, row, n);
-    dtype_convert(t->dtype, row, wide, keys, n);
-    qsort(keys, n, 8, wide == DT_F64 ? order_f64 : wide == DT_I64 ? order_i64 : order_u64);
-    dtype_convert(wide, keys, t->dtype, row, n);
+    convert_row(a->s, t->dtype, row, wide, (char *)keys, n);
+    uint64_t *sorted = sort_keys(a->s, keys, room, n, order);
+    convert_row(a->s, wide, (char *)sorted, t->dtype, row, n);
     dtype_scatter(size, row, q, into.step, n);
   }
   return out;

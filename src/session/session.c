@@ -214,6 +214,7 @@ Session *session_new(const SessionOptions *options) {
   if (!s)
     return NULL;
   s->options = *options;
+  s->random.stop = options->interrupt;
   if (!s->options.out)
     s->options.out = stdout;
   s->arena = arena_new(NULL, "session");

@@ -43,7 +43,10 @@ Value builtin_contiguous(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 1, 1);
   Str why = session_str(a->s);
-  return host_new_tensor(a->s, tensor_contiguous(args_tensor(a, 0), &why), &why, a->span);
+  Tensor *t = args_tensor(a, 0);
+  if (!tensor_is_contiguous(t))
+    return host_cast(a->s, t, t->dtype, a->span);
+  return host_new_tensor(a->s, tensor_contiguous(t, &why), &why, a->span);
 }
 
 /* cat ---------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ Value builtin_cat(Args *a) {
     ix[axis].stop = ix[axis].start + t->extent[axis];
     Tensor *view = tensor_index(out.as.tensor, ix, first->rank, &why);
     if (t->extent[axis] > 0)
-      tensor_copy(host_new_tensor(s, view, &why, a->span).as.tensor, t, &why);
+      host_copy(s, host_new_tensor(s, view, &why, a->span).as.tensor, t, &why);
     else
       tensor_release(view);
     ix[axis].start = ix[axis].stop;

@@ -54,7 +54,7 @@ static void load(DType t, const char *p, ptrdiff_t step, int64_t n, double *out)
 typedef void (*BlockFn)(void *ctx, const double *a, const double *b, int64_t n, int64_t first);
 
 /* Runs of both together, cut into blocks that fit in registers and first-level cache. */
-static void pair_each(const Pair *p, BlockFn fn, void *ctx) {
+static void pair_each(const Pair *p, const volatile sig_atomic_t *stop, BlockFn fn, void *ctx) {
   const Tensor *const both[] = {p->a, p->b};
   TensorRuns r;
   double a[BLOCK], b[BLOCK];
@@ -62,7 +62,7 @@ static void pair_each(const Pair *p, BlockFn fn, void *ctx) {
   for (int64_t i = 0; i < r.runs; i++) {
     const char *at[2];
     tensor_runs_at(&r, i, at);
-    for (int64_t k = 0; k < r.length; k += BLOCK) {
+    for (int64_t k = 0; k < r.length && !(stop && *stop); k += BLOCK) {
       int64_t n = r.length - k < BLOCK ? r.length - k : BLOCK;
       load(p->a->dtype, at[0] + k * r.step[0], r.step[0], n, a);
       load(p->b->dtype, at[1] + k * r.step[1], r.step[1], n, b);
@@ -113,14 +113,15 @@ static void diff_block(void *ctx, const double *a, const double *b, int64_t n, i
 }
 
 /* Where nothing differs the place is the first element. */
-bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why) {
+bool tensor_maxdiff(const Tensor *a, const Tensor *b, const volatile sig_atomic_t *stop,
+                    TensorDiff *out, Str *why) {
   Pair p;
   memset(out, 0, sizeof *out);
   if (!pair_open(&p, a, b, why))
     return false;
   out->total = tensor_count(p.a);
   Worst w = {out, -1};
-  pair_each(&p, diff_block, &w);
+  pair_each(&p, stop, diff_block, &w);
   if (out->total > 0)
     locate(&p, w.flat < 0 ? 0 : w.flat, out);
   pair_close(&p);
@@ -151,13 +152,13 @@ static void close_block(void *ctx, const double *a, const double *b, int64_t n, 
 }
 
 /* An infinite tolerance never hides an infinity against a number. */
-bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
-                     TensorDiff *worst, Str *why) {
+bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol,
+                     const volatile sig_atomic_t *stop, bool *close, TensorDiff *worst, Str *why) {
   Pair p;
   if (!pair_open(&p, a, b, why))
     return false;
   Close c = {rel_tol, abs_tol, 0.0, -1, 0};
-  pair_each(&p, close_block, &c);
+  pair_each(&p, stop, close_block, &c);
   *close = c.bad == 0;
   if (worst) {
     memset(worst, 0, sizeof *worst);

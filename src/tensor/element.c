@@ -234,7 +234,8 @@ static Scalar arange_element(Scalar a, Scalar step, int64_t i) {
 }
 
 /* Elements are computed from the index, not by adding up: no error accumulates. */
-Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why) {
+Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, const volatile sig_atomic_t *stop,
+                      Str *why) {
   bool real = dtype_is_float(a.type) || dtype_is_float(b.type) || dtype_is_float(step.type);
   DType work = real ? DT_F64 : DT_I64;
   a = scalar_convert(a, work);
@@ -247,7 +248,7 @@ Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why) {
   }
   Tensor *out = tensor_new(t, 1, &n, TENSOR_UNSET, why);
   char *p = out ? tensor_data_write(out) : NULL;
-  for (int64_t i = 0; out && i < n; i++, p += dtype_size(t))
+  for (int64_t i = 0; out && i < n && !(stop && *stop); i++, p += dtype_size(t))
     scalar_store(scalar_convert(arange_element(a, step, i), t), p);
   return out;
 }

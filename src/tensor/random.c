@@ -195,6 +195,8 @@ static void fill_task(void *ctx, size_t i, int worker) {
   int64_t first = (int64_t)i * BLOCKS_A_TASK;
   int64_t n = blocks - first < BLOCKS_A_TASK ? blocks - first : BLOCKS_A_TASK;
   (void)worker;
+  if (f->random.stop && *f->random.stop)
+    return;
   if (f->fn)
     fill_floats(f, first, n);
   else

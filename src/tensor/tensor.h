@@ -119,7 +119,8 @@ bool tensor_copy(Tensor *dst, const Tensor *src, Str *why);
 Tensor *tensor_cast(const Tensor *t, DType to, Str *why);
 /* a, a + step, … below (above) b; step != 0. Integers: exact. Floats: a + i*step, one rounding of
  * the product, one of the sum, then to the dtype. */
-Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, Str *why);
+Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, const volatile sig_atomic_t *stop,
+                      Str *why);
 Tensor *tensor_eye(DType t, int64_t rows, int64_t columns, Str *why);
 
 /* Steps index to the next element in row-major order; false after the last (index is all zero
@@ -155,6 +156,7 @@ void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p);
 typedef struct TensorRandom {
   uint64_t seed;
   uint64_t draw;
+  const volatile sig_atomic_t *stop; /* NULL; or where it is set a fill ends early */
 } TensorRandom;
 
 void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
@@ -231,12 +233,14 @@ typedef struct TensorDiff {
   int64_t total;
 } TensorDiff;
 
+/* Both end early, with any answer, once *stop is set (NULL: never). */
 /* Compares with broadcasting, in f64 (integers exactly up to 2^53). NaN equals NaN here. */
-bool tensor_maxdiff(const Tensor *a, const Tensor *b, TensorDiff *out, Str *why);
+bool tensor_maxdiff(const Tensor *a, const Tensor *b, const volatile sig_atomic_t *stop,
+                    TensorDiff *out, Str *why);
 /* |a - b| <= abs_tol + rel_tol * |b| everywhere; NaN is close to nothing. *close has the answer;
  * when it is false, *worst (may be NULL) has the place where the excess is greatest. */
-bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol, bool *close,
-                     TensorDiff *worst, Str *why);
+bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol,
+                     const volatile sig_atomic_t *stop, bool *close, TensorDiff *worst, Str *why);
 
 /* Text ------------------------------------------------------------------------------------- */
 

@@ -198,18 +198,18 @@ START_TEST(copies_and_overlaps) {
 END_TEST
 
 START_TEST(aranges) {
-  Tensor *t = tensor_arange(DT_I8, integer(7), integer(-2), integer(-3), &why);
+  Tensor *t = tensor_arange(DT_I8, integer(7), integer(-2), integer(-3), NULL, &why);
   ck_assert_int_eq(t->extent[0], 3);
   const int64_t two = 2, five = 5;
   ck_assert_int_eq(tensor_get(t, &two).as.i, 1);
-  Tensor *f = tensor_arange(DT_F32, real(0.5), real(3.1), real(0.5), &why);
+  Tensor *f = tensor_arange(DT_F32, real(0.5), real(3.1), real(0.5), NULL, &why);
   ck_assert_int_eq(f->extent[0], 6);
   ck_assert_double_eq(tensor_get(f, &five).as.f, 3.0);
-  Tensor *none = tensor_arange(DT_I32, integer(3), integer(3), integer(1), &why);
+  Tensor *none = tensor_arange(DT_I32, integer(3), integer(3), integer(1), NULL, &why);
   ck_assert_int_eq(none->extent[0], 0);
-  ck_assert_ptr_null(tensor_arange(DT_F32, real(0), real((double)INFINITY), real(1), &why));
+  ck_assert_ptr_null(tensor_arange(DT_F32, real(0), real((double)INFINITY), real(1), NULL, &why));
   ck_assert_ptr_null(
-      tensor_arange(DT_I64, integer(INT64_MIN), integer(INT64_MAX), integer(1), &why));
+      tensor_arange(DT_I64, integer(INT64_MIN), integer(INT64_MAX), integer(1), NULL, &why));
   Tensor *i = tensor_eye(DT_BF16, 3, 4, &why);
   ck_assert_str_eq(dtype_name(i->dtype), "bf16");
   ck_assert_double_eq(tensor_get(i, (const int64_t[]){2, 2}).as.f, 1.0);
@@ -237,7 +237,7 @@ END_TEST
 
 START_TEST(random_moments) {
   const int64_t extent[] = {40000};
-  TensorRandom r = {7, 0};
+  TensorRandom r = {7, 0, NULL};
   Tensor *u = tensor_new(DT_F32, 1, extent, TENSOR_UNSET, &why);
   Tensor *n = tensor_new(DT_F64, 1, extent, TENSOR_UNSET, &why);
   Tensor *i = tensor_new(DT_I8, 1, extent, TENSOR_UNSET, &why);
@@ -267,7 +267,7 @@ END_TEST
 /* The same numbers for ever: the words come from Philox, the functions from exact operations. */
 START_TEST(random_is_fixed) {
   const int64_t extent[] = {4};
-  TensorRandom r = {0, 0};
+  TensorRandom r = {0, 0, NULL};
   Tensor *n = tensor_new(DT_F64, 1, extent, TENSOR_UNSET, &why);
   tensor_randn(n, &r, NULL);
   uint32_t w[4];
@@ -286,21 +286,21 @@ START_TEST(compares) {
   Tensor *a = counting(2, extent), *b = tensor_cast(a, DT_F32, &why);
   TensorDiff d;
   bool close = false;
-  ck_assert(tensor_maxdiff(a, b, &d, &why));
+  ck_assert(tensor_maxdiff(a, b, NULL, &d, &why));
   ck_assert(d.max_abs == 0 && d.count == 0 && d.total == 6);
   tensor_set(b, (const int64_t[]){1, 2}, real(5.5));
-  ck_assert(tensor_maxdiff(a, b, &d, &why));
+  ck_assert(tensor_maxdiff(a, b, NULL, &d, &why));
   ck_assert_double_eq(d.max_abs, 0.5);
   ck_assert(d.where[0] == 1 && d.where[1] == 2 && d.count == 1);
-  ck_assert(tensor_allclose(a, b, 0, 0.5, &close, NULL, &why) && close);
-  ck_assert(tensor_allclose(a, b, 0, 0.4, &close, &d, &why) && !close);
+  ck_assert(tensor_allclose(a, b, 0, 0.5, NULL, &close, NULL, &why) && close);
+  ck_assert(tensor_allclose(a, b, 0, 0.4, NULL, &close, &d, &why) && !close);
   ck_assert_double_eq(d.b.as.f, 5.5);
   tensor_set(b, (const int64_t[]){0, 0}, real((double)NAN));
-  ck_assert(tensor_allclose(b, b, 1, 1, &close, &d, &why) && !close);
-  ck_assert(tensor_maxdiff(b, b, &d, &why) && d.max_abs == 0);
+  ck_assert(tensor_allclose(b, b, 1, 1, NULL, &close, &d, &why) && !close);
+  ck_assert(tensor_maxdiff(b, b, NULL, &d, &why) && d.max_abs == 0);
   tensor_set(b, (const int64_t[]){0, 0}, real((double)INFINITY));
-  ck_assert(tensor_allclose(a, b, 1, 1, &close, NULL, &why) && !close);
-  ck_assert(tensor_allclose(b, b, 0, 0, &close, NULL, &why) && close);
+  ck_assert(tensor_allclose(a, b, 1, 1, NULL, &close, NULL, &why) && !close);
+  ck_assert(tensor_allclose(b, b, 0, 0, NULL, &close, NULL, &why) && close);
   tensor_release(a);
   tensor_release(b);
 }
