@@ -14,7 +14,7 @@ _tilesh() {
   cache) COMPREPLY=($(compgen -W clear -- "$cur")); return ;;
   esac
   case $cur in
-  -*) COMPREPLY=($(compgen -W '--execute --device --arch --emit --output --checks --shake --threads --cpu --color --json --vs --bench-bursts --filter --tap --junit --check --no-init --safe --version --help -e -o -V -h' -- "$cur")) ;;
+  -*) COMPREPLY=($(compgen -W '--execute --device --arch --emit --output --checks --verify-each --shake --threads --cpu --color --json --vs --bench-bursts --filter --tap --junit --check --no-init --safe --version --help -e -o -V -h' -- "$cur")) ;;
   *)
     COMPREPLY=($(compgen -f -X '!*.@(tile|lua)' -- "$cur") $(compgen -d -- "$cur"))
     [ "$COMP_CWORD" -eq 1 ] && COMPREPLY+=($(compgen -W 'check test bench fmt explain doctor cache' -- "$cur"))

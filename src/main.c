@@ -141,6 +141,9 @@ static bool set_option(Cli *c, int id, const char *text) {
     break;
   case OPT_CHECKS:
     return set_checks(c, text);
+  case OPT_VERIFYEACH:
+    c->session.verify_each = true;
+    break;
   case OPT_SHAKE:
     ok = set_number(text, 0, INT64_MAX, &n);
     c->session.shake = (uint64_t)n;

@@ -442,7 +442,12 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l, &l->s->diags);
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
-  EvalProgram *p = program(l, k);
+  Status status = launch_evaluate_kernel(l, k, program(l, k), checks);
+  if (status != ST_OK)
+    session_fail_call(l->s, status, l->span, l->name);
+}
+
+Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks) {
   launch_forget(l);
   launch_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
@@ -450,10 +455,9 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   o.budget = l->budget;
   o.blocks_run = &l->blocks_run;
   Status status = eval_run(p, b, &o, &l->s->diags);
-  if (status == ST_OK)
-    return;
-  launch_forget(l);
-  session_fail_call(l->s, status, l->span, l->name);
+  if (status != ST_OK)
+    launch_forget(l);
+  return status;
 }
 
 /* A call of the program on the evaluator. */
@@ -495,7 +499,8 @@ static Value run_call(Launch *l, Value kernel, const Args *a) {
 Value kernel_call(Session *s, Value kernel, Args *a) {
   Launch l;
   Value warm;
-  bool plain = s->options.emit == EMIT_NOTHING && s->options.mode != MODE_CHECK;
+  bool plain =
+      s->options.emit == EMIT_NOTHING && s->options.mode != MODE_CHECK && !s->options.verify_each;
   if (plain && device_is_gpu(s) && plan_call(s, kernel, a, &warm))
     return warm;
   launch_prepare(s, kernel, a, &l);
@@ -508,6 +513,8 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
   }
   if (s->options.mode == MODE_CHECK)
     launch_check(&l);
+  if (s->options.verify_each)
+    launch_verify_each(&l);
   return run_call(&l, kernel, a);
 }
 

@@ -63,7 +63,7 @@ double check_bound(const Tensor *reference) {
 /* After a run of some blocks only: elements that no block wrote take the reference's value, so that
  * they compare equal. Where the evaluator does not say what was written (outputs with an initial
  * value, inout), an element that still holds its value from before counts as not written. */
-static void fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *before, size_t i) {
+static void fill_one(Launch *l, Tensor *const *reference, Tensor *const *before, size_t i) {
   int64_t index[TENSOR_MAX_RANK] = {0}, at = 0;
   Tensor *t = launch_host_tensor(l, i);
   if (tensor_count(t) == 0)
@@ -75,6 +75,12 @@ static void fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *b
       tensor_set(t, index, tensor_get(reference[i], index));
     at++;
   } while (tensor_next(t, index));
+}
+
+void launch_fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *before) {
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i] && launch_writes(l, i))
+      fill_one(l, reference, before, i);
 }
 
 /* Compares one run's outputs with the reference's. */
@@ -133,8 +139,7 @@ static void report_unwritten(Launch *l) {
   launch_forget(l);
 }
 
-/* A fresh launch of the same call, with outputs of its own. */
-static Launch again(const Launch *l) {
+Launch launch_again(const Launch *l) {
   Launch copy = *l;
   Arena *a = session_scratch(l->s);
   copy.tensor = ARENA_ARRAY(a, Tensor *, l->n);
@@ -160,10 +165,9 @@ static bool see_atomic(IrStmt *st, void *ctx) {
   return !*found;
 }
 
-/* Blocks that meet in atomics may depend on each other: then all of them must run. */
-static bool has_atomics(const IrKernel *k) {
+bool launch_has_atomics(const Launch *l) {
   bool found = false;
-  ir_walk((IrBlock *)(uintptr_t)&k->body, see_atomic, &found);
+  ir_walk((IrBlock *)(uintptr_t)&l->ir->body, see_atomic, &found);
   return found;
 }
 
@@ -171,14 +175,12 @@ static bool has_atomics(const IrKernel *k) {
  * edges and some random ones. */
 static void check_threads(const Launch *l, Tensor *const *reference, EvalChecks checks,
                           Outcome *o) {
-  Launch run = again(l), before = again(l);
-  run.budget = has_atomics(l->ir) ? 0 : thread_seconds;
+  Launch run = launch_again(l), before = launch_again(l);
+  run.budget = launch_has_atomics(l) ? 0 : thread_seconds;
   launch_evaluate(&run, IR_THREAD, checks);
   int64_t all = all_blocks(l);
   if (run.blocks_run < all) {
-    for (size_t i = 0; i < run.n; i++)
-      if (run.tensor[i] && launch_writes(&run, i))
-        fill_unwritten(&run, reference, before.tensor, i);
+    launch_fill_unwritten(&run, reference, before.tensor);
     str_addf(&o->runs, ", cpu threads: %" PRId64 " of %" PRId64 " blocks", run.blocks_run, all);
   } else {
     str_add(&o->runs, ", cpu threads");
@@ -192,7 +194,7 @@ static Outcome run_all(Launch *l) {
   Session *s = l->s;
   Outcome o = {.ok = true, .runs = str_new(s->line)};
   EvalChecks checks = s->options.checks_set ? s->options.checks : CHECKS_ALL;
-  Launch first = again(l);
+  Launch first = launch_again(l);
   launch_evaluate(&first, l->ir->level, checks);
   report_unwritten(&first);
   Tensor **reference = snapshot(&first);
@@ -204,7 +206,7 @@ static Outcome run_all(Launch *l) {
   else if (l->ir->level == IR_TILE)
     str_addf(&o.runs, "; not at thread level: %s", why.n ? why.v[0]->text : "it cannot be lowered");
   if (device_is_gpu(s)) {
-    Launch run = again(l);
+    Launch run = launch_again(l);
     DevicePrepared d;
     device_launch(&run, &d);
     device_finish(s);

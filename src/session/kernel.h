@@ -76,6 +76,8 @@ void launch_isolate(Launch *l);
 /* Runs at a level on the evaluator; checks as given. Keeps in l->written what was written, until
  * launch_forget. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
+/* The same of one kernel lowered from the launch's, compiled; what fails is in the diagnostics. */
+Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks);
 void launch_forget(Launch *l);
 /* Puts the tensors' host memory into l->b, and fresh maps of what is written into l->written. */
 void launch_arguments(Launch *l, EvalChecks checks);
@@ -100,6 +102,16 @@ Tensor *launch_host_tensor(const Launch *l, size_t i);
 bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 /* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
 void launch_check(Launch *l);
+/* Lowers the launch for its target and runs what each pass made, on the evaluator, with the call's
+ * own arguments; fails the program where a result is not the tile level's, and names the pass. */
+void launch_verify_each(Launch *l);
+/* A fresh launch of the same call, with outputs of its own. */
+Launch launch_again(const Launch *l);
+/* After a run of some blocks only: what none of them wrote takes the reference's value. `before`:
+ * the outputs as they were before the run. */
+void launch_fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *before);
+/* Blocks that meet in atomics may depend on each other: then all of them must run. */
+bool launch_has_atomics(const Launch *l);
 /* How far an element of a result may be from this one's and still agree with it. */
 double check_bound(const Tensor *reference);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */

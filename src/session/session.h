@@ -48,6 +48,7 @@ typedef struct SessionOptions { /* all zero: the defaults */
   EvalChecks checks;            /* CHECKS_NONE is only meant if checks_set */
   bool checks_set;              /* false: CHECKS_DEFAULT */
   uint64_t shake;               /* 0: natural order of blocks */
+  bool verify_each;             /* kernel calls run what each pass of lowering makes, and compare */
   SessionMode mode;
   SessionEmit
       emit;  /* EMIT_IR and later: the first kernel call prints that stage and ends the run */

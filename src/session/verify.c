@@ -1,0 +1,116 @@
+/* verify.c: `--verify-each`: every pass of lowering, checked by running what it makes.
+ *
+ * In: a prepared launch. Out: nothing, or a failure that names the pass and the first element that
+ * differs. Each kernel runs on the evaluator on copies of the call's own arguments: all blocks
+ * while that takes about two seconds, else corners, edges and some random ones. Integers must be
+ * equal, floats may differ by check_bound, since lower levels add in another order; the reference
+ * is the tile level throughout, so that small differences do not add up. Tests:
+ * tests/lang/verify_each.tile.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernel.h"
+
+typedef struct Verify {
+  Launch *l;
+  Tensor **reference; /* by parameter */
+  Tensor **before;    /* outputs as they were before any run */
+  Arena *arena;       /* of kernels and programs */
+  int passes;
+} Verify;
+
+/* NaN equals NaN here, as in tensor_maxdiff. */
+static bool differs(Scalar a, Scalar b, double bound) {
+  if (!dtype_is_float(a.type))
+    return a.as.u != b.as.u;
+  bool nan_a = isnan(a.as.f), nan_b = isnan(b.as.f);
+  return nan_a != nan_b || (!nan_a && a.as.f != b.as.f && !(fabs(a.as.f - b.as.f) <= bound));
+}
+
+/* In row-major order; false: none. */
+static bool first_difference(const Tensor *a, const Tensor *b, int64_t *index) {
+  double bound = check_bound(b);
+  memset(index, 0, TENSOR_MAX_RANK * sizeof *index);
+  if (tensor_count(a) == 0)
+    return false;
+  do {
+    if (differs(tensor_get(a, index), tensor_get(b, index), bound))
+      return true;
+  } while (tensor_next(a, index));
+  return false;
+}
+
+/* "C[3, 5] is 2.0 after it, 3.0 at tile level". */
+static void report(const Verify *v, const Launch *run, size_t i, const int64_t *index,
+                   const char *pass) {
+  Session *s = v->l->s;
+  Str text = session_str(s);
+  tensor_add_shape(run->tensor[i]->rank, index, &text);
+  str_add(&text, " is ");
+  scalar_print(tensor_get(run->tensor[i], index), &text);
+  str_add(&text, " after it, ");
+  scalar_print(tensor_get(v->reference[i], index), &text);
+  host_fail(s, E0402, v->l->span, "pass `%s` of lowering %s changes its result: %s%s at tile level",
+            pass, v->l->name, v->l->ir->params.v[i].buf->name, str_text(&text));
+}
+
+static void compare(const Verify *v, Launch *run, const char *pass) {
+  int64_t index[TENSOR_MAX_RANK];
+  for (size_t i = 0; i < run->n; i++)
+    if (run->tensor[i] && launch_writes(run, i) &&
+        first_difference(launch_host_tensor(run, i), v->reference[i], index))
+      report(v, run, i, index, pass);
+}
+
+/* A fault of what a pass made is the pass' too, unless the tile level has it. */
+static bool run_pass(const IrKernel *before, IrKernel *after, const char *pass, void *ctx) {
+  enum { SECONDS = 2 };
+  Verify *v = ctx;
+  Session *s = v->l->s;
+  Launch run = launch_again(v->l);
+  (void)before;
+  EvalProgram *p = eval_compile(v->arena, after, &s->diags);
+  if (!p)
+    host_fail(s, E0822, v->l->span, "what pass `%s` of lowering %s makes cannot run", pass,
+              v->l->name);
+  run.budget = launch_has_atomics(v->l) ? 0 : SECONDS;
+  Status status = launch_evaluate_kernel(
+      &run, after, p, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT);
+  if (status != ST_OK && s->diags.n)
+    diag_hint(&s->diags, s->diags.v[s->diags.n - 1], "pass `%s` made this: please report it", pass);
+  if (status != ST_OK)
+    session_fail_call(s, status, v->l->span, v->l->name);
+  launch_fill_unwritten(&run, v->reference, v->before);
+  launch_forget(&run);
+  compare(v, &run, pass);
+  v->passes++;
+  return true;
+}
+
+/* The references are kept by the scratch arena's temporaries, like those of `check`. */
+static Tensor **outputs(const Launch *l) {
+  return arena_copy(session_scratch(l->s), l->tensor, l->n * sizeof(Tensor *));
+}
+
+void launch_verify_each(Launch *l) {
+  Session *s = l->s;
+  if (l->ir->level != IR_TILE)
+    return;
+  Launch fresh = launch_again(l), first = launch_again(l);
+  Verify v = {.l = l, .before = outputs(&fresh), .arena = session_scratch(s)};
+  launch_evaluate(&first, IR_TILE, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT);
+  launch_forget(&first);
+  v.reference = outputs(&first);
+  LowerHook hook = {run_pass, &v};
+  LowerRequest r = variant_request(launch_variant(l));
+  r.hook = &hook;
+  r.notes = NULL;
+  DiagSink why; /* what cannot be lowered is no fault of a pass */
+  diag_init(&why, session_scratch(s));
+  lower_to(v.arena, l->ir, IR_THREAD, &r, &why);
+  Str text = session_str(s);
+  str_addf(&text, "%s: %d passes keep its result\n", l->name, v.passes);
+  session_print(s, &text);
+}
