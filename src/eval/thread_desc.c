@@ -84,6 +84,17 @@ static void turn_b8(const EvalBlock *b, const DescMatrix *m, int n, uint8_t *raw
     }
 }
 
+/* Words: 4 of k a chunk. */
+static void turn_b32(const EvalBlock *b, const DescMatrix *m, int n, uint32_t *raw) {
+  for (int c = 0; c < 2; c++)
+    for (int r = 0; r < n; r++) {
+      uint32_t from[4], *to = raw + 4 * c * n + r;
+      memcpy(from, chunk_at(b, m, r, c), 16);
+      for (int i = 0; i < 4; i++)
+        to[i * n] = from[i];
+    }
+}
+
 static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
   const Product *p = x->product[step];
   DescMatrix m;
@@ -92,6 +103,8 @@ static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw
   raw += 16 * step * n; /* 32 bytes of k */
   if (x->size == 1)
     turn_b8(b, &m, n, (uint8_t *)raw);
+  else if (x->size == 4)
+    turn_b32(b, &m, n, (uint32_t *)(void *)raw);
   else if (!m.trans)
     turn_b16(b, &m, n, raw);
   for (int k = 0; m.trans && k < 16; k++)
@@ -148,8 +161,8 @@ static void compute(EvalBlock *b, const Batch *x) {
       gather_a(b, x, s, (uint8_t *)raw_a);
     gather_b(b, x, s, raw_b);
   }
-  dtype_unpack(p->type, raw_a, a, (size_t)(64 * x->k));
-  dtype_unpack(p->type, raw_b, bp, (size_t)(x->k * x->n));
+  eval_mma_unpack(p->type, raw_a, a, (size_t)(64 * x->k));
+  eval_mma_unpack(p->type, raw_b, bp, (size_t)(x->k * x->n));
   if (p->scale_d)
     take_accumulators(x, c);
   EvalTile t = {.m = 64,
@@ -162,9 +175,8 @@ static void compute(EvalBlock *b, const Batch *x) {
                 .acs = 1,
                 .brs = x->n,
                 .crs = x->n,
-                .accumulate = p->scale_d,
-                .exact = p->type != DT_BF16};
-  b->kernels->f32(&t);
+                .accumulate = p->scale_d};
+  eval_mma_multiply(b, p->type, &t);
   give_accumulators(x, c);
 }
 
@@ -182,10 +194,10 @@ void eval_products_run(EvalBlock *b, int group, uint32_t last) {
   while (g->done < last) {
     const Product *first = &g->product[(g->done + 1) % PRODUCTS];
     Batch x = {.steps = 0, .n = first->n, .size = (int)dtype_size(first->type)};
-    int k = 32 / x.size;
+    int k = 32 / x.size, wide = k > 16 ? k : 16; /* of the panels, of what is gathered */
     while (g->done < last && x.steps < 8) {
       const Product *p = &g->product[(g->done + 1) % PRODUCTS];
-      if (x.steps && (!continues(first, p) || k * (x.steps + 1) * x.n > PANEL_B))
+      if (x.steps && (!continues(first, p) || wide * (x.steps + 1) * x.n > PANEL_B))
         break;
       x.product[x.steps++] = p;
       g->done++;

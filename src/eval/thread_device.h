@@ -400,4 +400,10 @@ EVAL_ROW(setmaxnreg_inc);
 EVAL_ROW(setmaxnreg_dec);
 EVAL_ROW(fault);
 
+/* thread_mma.c: the types that tensor cores multiply (f32: as tf32); n elements of one to the cells
+ * of the product's kernel; the product. */
+bool eval_mma_takes(DType t);
+void eval_mma_unpack(DType t, const void *raw, float *out, size_t n);
+void eval_mma_multiply(const EvalBlock *b, DType t, EvalTile *x);
+
 #endif

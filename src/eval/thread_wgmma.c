@@ -263,14 +263,15 @@ static EvalResult uniform(EvalAgent *a, const EvalOperand *o, const char *what) 
 
 /* Shapes that exist, in registers that fit them. */
 static EvalResult check_form(EvalAgent *a, const EvalOperand *d, const Product *p) {
-  if (p->n < 8 || p->n > 256 || p->n % 8 || d->count != p->n / 2 || d->type != DT_F32)
+  DType acc = p->type == DT_I8 ? DT_I32 : DT_F32;
+  if (p->n < 8 || p->n > 256 || p->n % 8 || d->count != p->n / 2 || d->type != acc)
     return eval_fault(a, E0473,
                       "a product of %d columns into %d registers of %s: N / 2 registers of "
-                      "f32, N a multiple of 8 up to 256",
-                      p->n, d->count, dtype_name(d->type));
+                      "%s, N a multiple of 8 up to 256",
+                      p->n, d->count, dtype_name(d->type), dtype_name(acc));
   bool wide = p->type == DT_F16 || p->type == DT_BF16;
-  if (!wide && p->type != DT_F8E4M3 && p->type != DT_F8E5M2)
-    return eval_fault(a, E0490, "a product of %s: f16, bf16 and f8", dtype_name(p->type));
+  if (!eval_mma_takes(p->type))
+    return eval_fault(a, E0490, "there is no product of %s", dtype_name(p->type));
   if (!wide && (p->trans_a || p->trans_b))
     return eval_fault(a, E0473, "only products of 16-bit types take transposed operands");
   if (a->id / 4 * 4 + 4 > a->block->nagents)

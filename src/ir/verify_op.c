@@ -322,31 +322,32 @@ static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordi
   check_shared(v, op->operand[shared].expr, box_bytes(t), t->swizzle ? 8 * t->swizzle : 128);
 }
 
-/* The products of this row; others are rows of their own. */
+/* What the tensor cores multiply; f32 as tf32. */
 static void check_mma_type(Verify *v, const IrOp *op, int i) {
   DType t = op->operand[i].dtype;
-  if (t != DT_F16 && t != DT_BF16)
-    ir_verify_error(v, E0661, "`%s` multiplies f16 or bf16, not %s", op_info(op->op)->name,
-                    dtype_name(t));
+  if (t != DT_F16 && t != DT_BF16 && t != DT_F32 && t != DT_F8E4M3 && t != DT_F8E5M2 && t != DT_I8)
+    ir_verify_error(v, E0661, "`%s` multiplies f16, bf16, f32 (as tf32), f8 or i8, not %s",
+                    op_info(op->op)->name, dtype_name(t));
 }
 
-/* 8-bit types have no transposed operands. */
+/* Only 16-bit types have transposed operands. */
 static void check_wgmma_type(Verify *v, const IrOp *op, int i) {
   DType t = op->operand[i].dtype;
-  if (t != DT_F8E4M3 && t != DT_F8E5M2) {
-    check_mma_type(v, op, i);
+  check_mma_type(v, op, i);
+  if (dtype_bits(t) == 16)
     return;
-  }
   for (int k = i + 1; k < op->noperands; k++)
     if (constant(op, k) == 1)
       ir_verify_error(v, E0661, "`%s` takes no transposed operands of %s", op_info(op->op)->name,
                       dtype_name(t));
 }
 
-static void want_f32(Verify *v, const IrOp *op) {
-  if (op->operand[0].buf->dtype != DT_F32)
-    ir_verify_error(v, E0661, "`%s` accumulates in f32, not %s", op_info(op->op)->name,
-                    dtype_name(op->operand[0].buf->dtype));
+/* i: the operand that is the type of A and B. */
+static void want_accumulators(Verify *v, const IrOp *op, int i) {
+  DType t = op->operand[i].dtype, acc = t == DT_I8 ? DT_I32 : DT_F32;
+  if (op->operand[0].buf->dtype != acc)
+    ir_verify_error(v, E0661, "`%s` of %s accumulates in %s, not %s", op_info(op->op)->name,
+                    dtype_name(t), dtype_name(acc), dtype_name(op->operand[0].buf->dtype));
 }
 
 /* A descriptor has 64 bits with fields of its own; plain addresses are 32. */
@@ -369,20 +370,19 @@ static void check_wgmma(Verify *v, const IrOp *op) {
   want_bool(v, op, 3);
   want_range(v, op, n, 8, 256, 8);
   want_regs(v, op, 0, constant(op, n) / 2, 32);
-  want_f32(v, op);
+  want_accumulators(v, op, 5);
   check_wgmma_type(v, op, 5);
   want_range(v, op, 6, 0, 1, 1);
   if (!rs)
     want_range(v, op, 7, 0, 1, 1);
 }
 
-/* m16n8k16: 4 accumulators, 4 and 2 registers of operands.
- * Accumulators are f32 whatever the operands. */
+/* m16n8, k of 32 bytes: 4 accumulators, 4 and 2 registers of operands. */
 static void check_mma_sync(Verify *v, const IrOp *op) {
   want_regs(v, op, 0, 4, 32);
   want_regs(v, op, 1, 4, 32);
   want_regs(v, op, 2, 2, 32);
-  want_f32(v, op);
+  want_accumulators(v, op, 3);
   check_mma_type(v, op, 3);
 }
 

@@ -374,9 +374,19 @@ static const char *wgmma_type(DType t) {
     return "e4m3";
   case DT_F8E5M2:
     return "e5m2";
+  case DT_F32:
+    return "tf32";
+  case DT_I8:
+    return "s8";
   default:
     return NULL;
   }
+}
+
+/* m64nN: integers have fewer shapes (PTX ISA, "wgmma.mma_async", shapes). */
+static bool wgmma_columns(const Wgmma *w) {
+  return w->n >= 8 && w->n <= 256 && w->n % 8 == 0 &&
+         (w->t != DT_I8 || w->n <= 24 || w->n == 32 || w->n % 16 == 0);
 }
 
 /* One function a shape, so that the call site is short. */
@@ -396,11 +406,11 @@ static void list(Str *s, int n) {
 /* "=f" where the old values do not matter: the compiler need not keep them alive. */
 static void outputs(Str *s, const Wgmma *w) {
   for (int i = 0; i < w->n / 2; i++)
-    str_addf(s, "%s\"%sf\"(d[%d])",
+    str_addf(s, "%s\"%s%s\"(d[%d])",
              i == 0       ? "    : "
              : i % 8 == 0 ? ",\n      "
                           : ", ",
-             w->fresh ? "=" : "+", i);
+             w->fresh ? "=" : "+", w->t == DT_I8 ? "r" : "f", i);
   str_addc(s, '\n');
 }
 
@@ -408,27 +418,29 @@ static void outputs(Str *s, const Wgmma *w) {
  * a predicate and must be made inside. k is 32 bytes of the operands; only 16-bit types have the
  * transposition immediates (PTX ISA, "wgmma.mma_async"). volatile keeps the order of a batch. */
 static void write_wgmma(Printer *p, const char *name, const Wgmma *w) {
-  bool eight = dtype_bits(w->t) == 8;
+  bool integer = w->t == DT_I8, turns = dtype_bits(w->t) == 16;
   int n = w->n / 2, a = w->from_registers ? 4 : 1;
   Str s = str_new(p->a);
-  str_addf(&s, "TS_FN void %s(float *d, %s a, unsigned long long b%s) {\n", name,
-           w->from_registers ? "const unsigned *" : "unsigned long long",
+  str_addf(&s, "TS_FN void %s(%s *d, %s a, unsigned long long b%s) {\n", name,
+           integer ? "int" : "float", w->from_registers ? "const unsigned *" : "unsigned long long",
            w->fresh ? "" : ", bool scale_d");
   str_add(&s, "  asm volatile(\n    \"{.reg .pred scale;\"\n");
   if (w->fresh)
     str_add(&s, "    \" setp.ne.b32 scale, 0, 0;\"\n");
   else
     str_addf(&s, "    \" setp.ne.b32 scale, %%%d, 0;\"\n", n + a + 1);
-  str_addf(&s, "    \" wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {\"\n    \"", w->n,
-           eight ? 32 : 16, wgmma_type(w->t), wgmma_type(w->t));
+  str_addf(&s, "    \" wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {\"\n    \"", w->n,
+           (int)(256 / dtype_bits(w->t)), integer ? "s32" : "f32", wgmma_type(w->t),
+           wgmma_type(w->t));
   list(&s, n);
   if (w->from_registers)
-    str_addf(&s, "}, {%%%d, %%%d, %%%d, %%%d}, %%%d, scale, 1, 1", n, n + 1, n + 2, n + 3, n + 4);
+    str_addf(&s, "}, {%%%d, %%%d, %%%d, %%%d}, %%%d, scale", n, n + 1, n + 2, n + 3, n + 4);
   else
-    str_addf(&s, "}, %%%d, %%%d, scale, 1, 1", n, n + 1);
-  if (!eight && !w->from_registers)
+    str_addf(&s, "}, %%%d, %%%d, scale", n, n + 1);
+  str_add(&s, integer ? "" : ", 1, 1");
+  if (turns && !w->from_registers)
     str_addf(&s, ", %d", w->trans_a);
-  if (!eight)
+  if (turns)
     str_addf(&s, ", %d", w->trans_b);
   str_add(&s, ";}\"\n");
   outputs(&s, w);
@@ -445,9 +457,9 @@ static void wgmma(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Wgmma w = wgmma_shape(op);
   Str args = str_new(p->a);
-  bool eight = dtype_bits(w.t) == 8;
-  if (!wgmma_type(w.t) || w.n < 8 || w.n > 256 || w.n % 8 != 0 || op->operand[0].count != w.n / 2 ||
-      (eight && (w.trans_a || w.trans_b))) {
+  bool turns = dtype_bits(w.t) == 16;
+  if (!wgmma_type(w.t) || !wgmma_columns(&w) || op->operand[0].count != w.n / 2 ||
+      (!turns && (w.trans_a || w.trans_b))) {
     cuda_fail(p, s->span, "there is no wgmma of m64n%d of %s like this", w.n, dtype_name(w.t));
     return;
   }
@@ -480,9 +492,13 @@ static void bind_operands(Printer *p, const IrOp *op) {
  * kernel, before ptxas says it without. */
 static bool available(Printer *p, const IrStmt *s) {
   const OpInfo *info = op_info(s->as.op.op);
-  if (info->arch <= p->target->arch)
+  const IrOp *op = &s->as.op;
+  bool f8 = op->op == OP_MMA_SYNC && dtype_bits(op->operand[3].dtype) == 8 &&
+            op->operand[3].dtype != DT_I8;
+  if (info->arch <= p->target->arch && !(f8 && p->target->arch < ARCH_SM89))
     return true;
-  diag_add(p->sink, E0701, s->span, "`%s` does not exist on %s", info->name, p->target->name);
+  diag_add(p->sink, E0701, s->span, "`%s`%s does not exist on %s", info->name, f8 ? " of f8" : "",
+           p->target->name);
   p->failed = true;
   return false;
 }

@@ -72,7 +72,7 @@ enum {
   FX_ORDER = 512      /* orders memory: a fence */
 };
 
-typedef enum OpArch { ARCH_ANY, ARCH_SM80, ARCH_SM90A } OpArch;
+typedef enum OpArch { ARCH_ANY, ARCH_SM80, ARCH_SM89, ARCH_SM90A } OpArch;
 
 typedef struct OpInfo {
   const char *name; /* spelled so in tile programs, IR text and documentation */

@@ -280,6 +280,90 @@ START_TEST(warp_products) {
 }
 END_TEST
 
+/* The j-th of the elements that lie in 32-bit word i. */
+static double element_of_word(DType t, int64_t i, int j) {
+  return ev_small(i * (4 / (int)dtype_size(t)) + j);
+}
+
+/* Words of elements of t, as a tensor of u32 holds them. */
+static double word_of(DType t, int64_t i) {
+  uint8_t bytes[4] = {0};
+  uint32_t w;
+  int size = (int)dtype_size(t);
+  for (int j = 0; j < 4 / size; j++) {
+    Scalar x = {.type = DT_F64, .as.f = element_of_word(t, i, j)};
+    scalar_store(scalar_convert(x, t), bytes + j * size);
+  }
+  memcpy(&w, bytes, sizeof w);
+  return w;
+}
+static double words_e4m3(int64_t i) {
+  return word_of(DT_F8E4M3, i);
+}
+static double words_e5m2(int64_t i) {
+  return word_of(DT_F8E5M2, i);
+}
+static double words_i8(int64_t i) {
+  return word_of(DT_I8, i);
+}
+static double words_f32(int64_t i) {
+  return word_of(DT_F32, i);
+}
+
+/* Rows of A and columns of B are 32 bytes of k, 8 words (PTX ISA, fragments of mma). */
+static void warp_product(DType t, double (*words)(int64_t)) {
+  static const int64_t ea[2] = {16, 8}, eb[2] = {8, 8};
+  const char *acc = t == DT_I8 ? "i32" : "f32";
+  char text[1024];
+  snprintf(text, sizeof text,
+           "kernel k thread(A: u32[16, 8], B: u32[8, 8]) -> (C: %s[16, 8]) {\nthreads 32\n"
+           "let t: i32 = tid()\nlet g: i32 = t // 4\nlet q: i32 = t %% 4\n"
+           "reg a: u32[4]\nreg b: u32[2]\nreg c: %s[4]\nfor i: i32 = 0, 4, 1 unroll {\n"
+           "load x: u32 = A[g + 8*(i %% 2), q + 4*(i // 2)]\nstore a[i] = x\n"
+           "store c[i] = %s(i) }\nfor i: i32 = 0, 2, 1 unroll {\n"
+           "load x: u32 = B[g, q + 4*i]\nstore b[i] = x }\n"
+           "mma_sync c[0:+4], a[0:+4], b[0:+2], %s\nfor i: i32 = 0, 4, 1 unroll {\n"
+           "load v: %s = c[i]\nstore C[g + 8*(i // 2), 2*q + i %% 2] = v }\n}\n",
+           acc, acc, t == DT_I8 ? "" : "f32", dtype_name(t), acc);
+  Ev *e = ev_new(text);
+  ev_give(e, "A", DT_U32, 2, ea, words);
+  ev_give(e, "B", DT_U32, 2, eb, words);
+  ev_ok(e);
+  int per_word = 4 / (int)dtype_size(t);
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 8; j++) {
+      double sum = 2 * (i / 8) + j % 2;
+      for (int k = 0; k < 8 * per_word; k++)
+        sum += element_of_word(t, i * 8 + k / per_word, k % per_word) *
+               element_of_word(t, j * 8 + k / per_word, k % per_word);
+      ck_assert_msg(ev_at(e, "C", i * 8 + j) == sum, "%s: C[%d, %d]", dtype_name(t), i, j);
+    }
+  ev_free(e);
+}
+
+START_TEST(warp_products_of_other_widths) {
+  warp_product(DT_F8E4M3, words_e4m3);
+  warp_product(DT_F8E5M2, words_e5m2);
+  warp_product(DT_I8, words_i8);
+  warp_product(DT_F32, words_f32);
+}
+END_TEST
+
+/* 1 + 2^-12 has more bits than tf32 keeps: products see 1. */
+START_TEST(tf32_drops_low_bits) {
+  Ev *e = ev_new("kernel k thread() -> (C: f32[32]) {\nthreads 32\nlet t: i32 = tid()\n"
+                 "reg a: u32[4]\nreg b: u32[2]\nreg c: f32[4]\n"
+                 "for i: i32 = 0, 4, 1 unroll { store a[i] = 1065355264:u32 store c[i] = 0.0 }\n"
+                 "for i: i32 = 0, 2, 1 unroll { store b[i] = 1065355264:u32 }\n"
+                 "mma_sync c[0:+4], a[0:+4], b[0:+2], f32\n"
+                 "load v: f32 = c[0]\nstore C[t] = v\n}\n");
+  ev_ok(e);
+  for (int i = 0; i < 32; i++)
+    ck_assert_double_eq(ev_at(e, "C", i), 8.0);
+  ev_free(e);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- registers of warpgroups */
 
 START_TEST(redistribution) {
@@ -335,6 +419,8 @@ int main(void) {
   tcase_add_test(c, load_matrix);
   tcase_add_test(c, store_matrix);
   tcase_add_test(c, warp_products);
+  tcase_add_test(c, warp_products_of_other_widths);
+  tcase_add_test(c, tf32_drops_low_bits);
   tcase_add_test(c, redistribution);
   tcase_add_test(c, counters);
   suite_add_tcase(s, c);

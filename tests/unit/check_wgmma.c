@@ -12,7 +12,7 @@ typedef struct Layout {
   int span;
   bool trans;
   int rows;
-  int size; /* bytes of an element: 2, or 1 with 32 of k */
+  int size; /* bytes of an element: 2, 1 with 32 of k, 4 with 8 */
 } Layout;
 
 static int depth(const Layout *l) {
@@ -61,22 +61,23 @@ enum { B_AT = 8192, BYTES = 8192 + 32768 };
 static Ev *one_product(const Layout *a, const Layout *b, const char *type) {
   static char text[4096];
   int la, sa, lb, sb, n = b->rows, k = depth(a);
+  const char *acc = strcmp(type, "i8") ? "f32" : "i32";
   strides(a, &la, &sa);
   strides(b, &lb, &sb);
-  snprintf(
-      text, sizeof text,
-      "kernel k thread(A: %s[%d], B: %s[%d], pa: i32[%d], pb: i32[%d]) -> (C: f32[%d, 128]) {\n"
-      "threads 128\nshared_bytes %d\nshared as: %s[%d] at 0\nshared bs: %s[%d] at %d\n"
-      "let t: i32 = tid()\nfor i: i32 = t, %d, 128 {\nload x: %s = A[i]\n"
-      "load p: i32 = pa[i]\nstore as[p] = x }\nfor i: i32 = t, %d, 128 {\nload x: %s = B[i]\n"
-      "load p: i32 = pb[i]\nstore bs[p] = x }\nfence_proxy_async\nsyncthreads\n"
-      "reg c: f32[%d]\nwgmma_fence\n"
-      "wgmma_ss c[0:+%d], desc(0, %d, %d, %d), desc(%d, %d, %d, %d), false, %d, %s, %d, %d\n"
-      "wgmma_commit\nwgmma_wait 0\nfor i: i32 = 0, %d, 1 unroll {\nload x: f32 = c[i]\n"
-      "store C[i, t] = x }\n}\n",
-      type, 64 * k, type, n * k, 64 * k, n * k, n / 2, BYTES, type, 8192 / a->size, type,
-      32768 / a->size, B_AT, 64 * k, type, n * k, type, n / 2, n / 2, la, sa, code_of(a->span),
-      B_AT, lb, sb, code_of(b->span), n, type, a->trans, b->trans, n / 2);
+  snprintf(text, sizeof text,
+           "kernel k thread(A: %s[%d], B: %s[%d], pa: i32[%d], pb: i32[%d]) -> (C: %s[%d, 128]) {\n"
+           "threads 128\nshared_bytes %d\nshared as: %s[%d] at 0\nshared bs: %s[%d] at %d\n"
+           "let t: i32 = tid()\nfor i: i32 = t, %d, 128 {\nload x: %s = A[i]\n"
+           "load p: i32 = pa[i]\nstore as[p] = x }\nfor i: i32 = t, %d, 128 {\nload x: %s = B[i]\n"
+           "load p: i32 = pb[i]\nstore bs[p] = x }\nfence_proxy_async\nsyncthreads\n"
+           "reg c: %s[%d]\nwgmma_fence\n"
+           "wgmma_ss c[0:+%d], desc(0, %d, %d, %d), desc(%d, %d, %d, %d), false, %d, %s, %d, %d\n"
+           "wgmma_commit\nwgmma_wait 0\nfor i: i32 = 0, %d, 1 unroll {\nload x: %s = c[i]\n"
+           "store C[i, t] = x }\n}\n",
+           type, 64 * k, type, n * k, 64 * k, n * k, acc, n / 2, BYTES, type, 8192 / a->size, type,
+           32768 / a->size, B_AT, 64 * k, type, n * k, type, acc, n / 2, n / 2, la, sa,
+           code_of(a->span), B_AT, lb, sb, code_of(b->span), n, type, a->trans, b->trans, n / 2,
+           acc);
   return ev_new(text);
 }
 
@@ -130,12 +131,16 @@ START_TEST(layouts) {
 }
 END_TEST
 
-START_TEST(eight_bits) {
+/* f8, i8 (into i32) and f32 as tf32, whose ten bits hold the small integers exactly. */
+START_TEST(other_widths) {
   static const int spans[] = {0, 32, 64, 128};
-  for (int v = 0; v < 4; v++) {
-    Layout a = {spans[v], false, 64, 1}, b = {spans[3 - v], false, 40 + 72 * v, 1};
-    Ev *e = one_product(&a, &b, v % 2 ? "f8e4m3" : "f8e5m2");
-    DType t = v % 2 ? DT_F8E4M3 : DT_F8E5M2;
+  static const DType types[] = {DT_F8E4M3, DT_F8E5M2, DT_I8, DT_F32};
+  for (int v = 0; v < 16; v++) {
+    DType t = types[v % 4];
+    int size = (int)dtype_size(t);
+    Layout a = {spans[v / 4], false, 64, size},
+           b = {spans[3 - v / 4], false, 48 + 64 * (v % 4), size};
+    Ev *e = one_product(&a, &b, dtype_name(t));
     give_operand(e, "A", "pa", &a, t, ev_small);
     give_operand(e, "B", "pb", &b, t, ev_small);
     ev_ok(e);
@@ -144,8 +149,8 @@ START_TEST(eight_bits) {
       int row = 16 * (th / 32) + th % 32 / 4 + 8 * (r / 2 % 2),
           col = 8 * (r / 4) + 2 * (th % 4) + r % 2;
       double sum = 0;
-      for (int k = 0; k < 32; k++)
-        sum += ev_small(row * 32 + k) * ev_small(col * 32 + k);
+      for (int k = 0; k < 32 / size; k++)
+        sum += ev_small(row * 32 / size + k) * ev_small(col * 32 / size + k);
       ck_assert_double_eq(ev_at(e, "C", i), sum);
     }
     ev_free(e);
@@ -369,7 +374,7 @@ int main(void) {
   TCase *c = tcase_create("wgmma");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, layouts);
-  tcase_add_test(c, eight_bits);
+  tcase_add_test(c, other_widths);
   tcase_add_test(c, order_of_sums);
   tcase_add_test(c, registers_as_a);
   tcase_add_test(c, rules);

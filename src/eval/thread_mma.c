@@ -1,0 +1,110 @@
+/* thread_mma.c: mma.sync, and how the operands of a product become numbers.
+ *
+ * In: registers of a warp as the instruction takes them: rows of 32 bytes of k, which are 8, 16 or
+ * 32 elements. Out: D += A B, k ascending, one fused step an element, so that the bits are the tile
+ * level's: the tensor cores keep fewer bits of f8 (the manual, Products). tf32 is f32 without its
+ * low 13 bits. Layouts: PTX ISA, matrix fragments. Tests: tests/unit/check_thread.c.
+ */
+#include <string.h>
+
+#include "thread_device.h"
+
+bool eval_mma_takes(DType t) {
+  return t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F8E4M3 || t == DT_F8E5M2 ||
+         t == DT_I8;
+}
+
+/* f32 operands are read as tf32; i8 become i32 in the same cells. */
+void eval_mma_unpack(DType t, const void *raw, float *out, size_t n) {
+  const int8_t *bytes = raw;
+  if (t == DT_I8) {
+    for (size_t i = 0; i < n; i++) {
+      int32_t v = bytes[i];
+      memcpy(out + i, &v, sizeof v);
+    }
+  } else if (t == DT_F32) {
+    for (size_t i = 0; i < n; i++) {
+      uint32_t bits;
+      memcpy(&bits, (const char *)raw + 4 * i, sizeof bits);
+      bits &= 0xFFFFE000u;
+      memcpy(out + i, &bits, sizeof bits);
+    }
+  } else {
+    dtype_unpack(t, raw, out, n);
+  }
+}
+
+void eval_mma_multiply(const EvalBlock *b, DType t, EvalTile *x) {
+  x->exact = t != DT_BF16 && t != DT_F32;
+  if (t == DT_I8)
+    b->kernels->i32(x);
+  else
+    b->kernels->f32(x);
+}
+
+/* Registers as the instruction wants them, and all written: D is always added to. */
+static EvalResult check_mma(EvalAgent *a, const EvalOperand *o) {
+  DType t = o[3].type, acc = t == DT_I8 ? DT_I32 : DT_F32;
+  if (!eval_mma_takes(t))
+    return eval_fault(a, E0490, "there is no product of %s", dtype_name(t));
+  if (o[0].count != 4 || o[0].type != acc || o[1].count != 4 || o[2].count != 2 ||
+      dtype_compute_size(o[1].type) != 4 || dtype_compute_size(o[2].type) != 4)
+    return eval_fault(a, E0473, "mma_sync of %s takes 4 registers of %s, 4 and 2 of 32 bits",
+                      dtype_name(t), dtype_name(acc));
+  for (int i = 0; i < 4; i++)
+    if (!o[0].array->written[o[0].first + i])
+      return eval_fault(a, E0451, "the product adds to register %d of %s, which nothing wrote",
+                        o[0].first + i, o[0].array->buf->name);
+  for (int i = 0; i < 3; i++)
+    if (eval_touch(a, o[i].array, o[i].first, o[i].count, i == 0) != EVAL_OK)
+      return EVAL_FAULTED;
+  return eval_whole_warp(a, "mma_sync");
+}
+
+/* A: register j of lane l is row l/4 + 8 (j%2), 4 bytes from 4 (l%4) + 16 (j/2) on; B, by columns:
+ * column l/4, 4 bytes from 4 (l%4) + 16 j on. */
+static void gather(const EvalOperand *o, uint8_t *a, uint8_t *b) {
+  const uint32_t *fa = o[1].out, *fb = o[2].out;
+  for (int l = 0; l < EVAL_WARP; l++) {
+    int at = 4 * (l % 4);
+    for (int j = 0; j < 4; j++)
+      memcpy(a + (l / 4 + 8 * (j % 2)) * 32 + at + 16 * (j / 2), &fa[j * EVAL_WARP + l], 4);
+    for (int j = 0; j < 2; j++)
+      memcpy(b + l / 4 * 32 + at + 16 * j, &fb[j * EVAL_WARP + l], 4);
+  }
+}
+
+/* D[16][8]: register j of lane l is row l/4 + 8 (j/2), column 2 (l%4) + j%2. */
+static void accumulators(float *d, float *c, bool take) {
+  for (int l = 0; l < EVAL_WARP; l++)
+    for (int j = 0; j < 4; j++) {
+      float *cell = &c[(l / 4 + 8 * (j / 2)) * 8 + 2 * (l % 4) + j % 2];
+      if (take)
+        memcpy(cell, &d[j * EVAL_WARP + l], sizeof *cell);
+      else
+        memcpy(&d[j * EVAL_WARP + l], cell, sizeof *cell);
+    }
+}
+
+EVAL_ROW(mma_sync) {
+  uint8_t raw_a[16 * 32], raw_b[8 * 32];
+  float x[16 * 32], columns[8 * 32], y[32 * 8], c[16 * 8];
+  (void)n;
+  EvalResult r = check_mma(a, o);
+  if (r != EVAL_OK)
+    return r;
+  int k = 32 / (int)dtype_size(o[3].type);
+  gather(o, raw_a, raw_b);
+  eval_mma_unpack(o[3].type, raw_a, x, (size_t)(16 * k));
+  eval_mma_unpack(o[3].type, raw_b, columns, (size_t)(8 * k));
+  for (int i = 0; i < k; i++)
+    for (int j = 0; j < 8; j++)
+      memcpy(&y[i * 8 + j], &columns[j * k + i], sizeof *y);
+  accumulators(o[0].out, c, true);
+  EvalTile t = {.m = 16, .n = 8, .k = k, .a = x, .b = y, .c = c, .ars = k, .acs = 1, .brs = 8};
+  t.crs = 8;
+  t.accumulate = true;
+  eval_mma_multiply(a->block, o[3].type, &t);
+  accumulators(o[0].out, c, false);
+  return EVAL_OK;
+}
