@@ -54,6 +54,12 @@ void expand_learn(Simple *s, const IrVar *v, const IrExpr *e); /* the variable i
 /* Byte address of an element of a shared tile, of the copy in hand; i32. */
 IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at);
 
+/* expand_dot.c: products by mma.sync */
+bool expand_is_mma(Simple *s, const IrDot *d);
+bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; false: none fits */
+bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
+bool expand_dot(Simple *s, IrStmt *st);
+
 /* expand_map.c */
 bool expand_map(Simple *s, IrStmt *st);
 /* expand_reduce.c */

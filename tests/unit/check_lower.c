@@ -260,6 +260,73 @@ START_TEST(products) {
 }
 END_TEST
 
+/* Shapes that the tensor cores take, every way round, with ragged edges and both float types. */
+START_TEST(products_of_tensor_cores) {
+  static const char *const ways[][2] = {
+      {"As @ Bs", "f16"}, {"As @ Bt.T", "bf16"}, {"At.T @ Bs", "f16"}, {"At.T @ Bt.T", "bf16"}};
+  static const char *const more[] = {"", "  threads 32\n", "  threads 128\n"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int w = 0; w < 4; w++)
+    for (int i = 0; i < 3; i++) {
+      const char *t = ways[w][1];
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: %s[M, K] strided, B: %s[K, N] strided) -> (C: %s[M, N] strided) {\n"
+          "  grid bx, by = ceildiv(N, 48), ceildiv(M, 64)\n%s"
+          "  shared As: %s[64, 32]\n  shared Bs: %s[32, 48]\n"
+          "  shared At: %s[32, 64]\n  shared Bt: %s[48, 32]\n"
+          "  fragment acc: f32[64, 48]\n"
+          "  map i, j in [64, 48] { store acc[i, j] = 1.0 }\n"
+          "  for ko: i64 = 0, ceildiv(K, 32), 1 pipelined(3) {\n"
+          "    copy As = A[by*64:+_, ko*32:+_]\n"
+          "    copy Bs = B[ko*32:+_, bx*48:+_]\n"
+          "    copy At = As.T\n    copy Bt = Bs.T\n"
+          "    dot acc += %s\n"
+          "  }\n"
+          "  copy C[by*64:+_, bx*48:+_] = acc\n"
+          "}\n",
+          t, t, t, more[i], t, t, t, t, ways[w][0]);
+      same(text, "M=100,N=70,K=50");
+      same(text, "M=1,N=1,K=0");
+      same(text, "M=64,N=96,K=128");
+    }
+  arena_free(a);
+}
+END_TEST
+
+/* A product whose result, reduced by rows and rounded, is the operand of the next. */
+START_TEST(products_in_a_row) {
+  static const char text[] =
+      "kernel chain tile(Q: f16[S, 32] strided, K: f16[R, 32] strided, V: f16[R, 32] strided) -> "
+      "(O: f16[S, 32] strided, L: f32[S] strided) {\n"
+      "  grid bx = ceildiv(S, 64)\n"
+      "  shared Qs: f16[64, 32]\n  shared Ks: f16[48, 32]\n  shared Vs: f16[48, 32]\n"
+      "  fragment acc: f32[64, 32]\n  fragment l: f32[64]\n"
+      "  map i, j in [64, 32] { store acc[i, j] = 0.0 }\n"
+      "  map i in [64] { store l[i] = 0.0 }\n"
+      "  copy Qs = Q[bx*64:+_, 0:+_]\n"
+      "  for j: i64 = 0, ceildiv(R, 48), 1 pipelined(2) {\n"
+      "    copy Ks = K[j*48:+_, 0:+_]\n    copy Vs = V[j*48:+_, 0:+_]\n"
+      "    fragment s: f32[64, 48]\n    dot s = Qs @ Ks.T\n"
+      "    parallel r, c in [64, 48] { if j*48 + c >= R { store s[r, c] = 0.0 } }\n"
+      "    fragment m: f32[64]\n    reduce m = absmax(s) axis 1\n"
+      "    fragment p: f16[64, 48]\n"
+      "    map r, c in [64, 48] {\n      load x: f32 = s[r, c]\n      load y: f32 = m[r]\n"
+      "      store p[r, c] = f16(where(y > 40.0, 0.0, where(x > 4.0, 1.0, -1.0)))\n    }\n"
+      "    map r in [64] {\n      load x: f32 = m[r]\n      load y: f32 = l[r]\n"
+      "      store l[r] = x + y\n    }\n"
+      "    map r, c in [64, 32] {\n      load x: f32 = acc[r, c]\n      load y: f32 = m[r]\n"
+      "      store acc[r, c] = where(y > 60.0, x * 0.5, x)\n    }\n"
+      "    dot acc += p @ Vs\n"
+      "  }\n"
+      "  copy O[bx*64:+_, 0:+_] = acc\n  copy L[bx*64:+_] = l\n"
+      "}\n";
+  same(text, "S=100,R=100");
+  same(text, "S=64,R=96");
+  same(text, "S=1,R=1");
+}
+END_TEST
+
 START_TEST(products_transposed_and_in_place) {
   same(
       "kernel nt tile(A: f32[8, 12], B: f32[12, 8], I: i8[8, 8]) -> (C: f32[8, 8], D: i32[8, 8], "
@@ -574,6 +641,8 @@ int main(void) {
   TCase *c = tcase_create("simple");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, products);
+  tcase_add_test(c, products_of_tensor_cores);
+  tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
   tcase_add_test(c, reductions_of_bool_and_nan);
