@@ -317,6 +317,7 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   for (size_t i = 0; i < p.n; i++)
     args[i] = sema_arg(s, &p, i);
   start(l, s, a, kernel_spec(s, kernel, args, a->span), &p);
+  launch_fits(l, kernel_sema(s, kernel));
   bind_given(l, &p);
   bind(l);
   allocate(l);
@@ -399,8 +400,7 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks) {
                        .checks = checks,
                        .shake = s->options.shake,
                        .interrupt = s->options.interrupt,
-                       .print = s->options.out,
-                       .shared_limit = session_target(s)->shared_limit};
+                       .print = s->options.out};
 }
 
 /* Parameters that lowering added: what had no room in shared memory. */

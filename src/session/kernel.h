@@ -122,6 +122,10 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks);
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 
+/* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
+ * k: its definition, or NULL. */
+void launch_fits(const Launch *l, const SemaKernel *k);
+
 /* A function by its name in a module's scope, as kernels see it (kernel.c); ast NULL: none. */
 SemaFn kernel_fn(Module *from, const char *module, const char *name);
 /* The i-th function of a module's scope, or NULL past the last. */
