@@ -276,6 +276,7 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
   apply_settings(s, info, kernel.as.obj, spec, call);
   if (!sema_bind(a, info->sema, spec, args, call, &s->diags))
     compile_failed(s);
+  kernel_tune(s, info, spec, args);
   Str key = session_str(s);
   make_key(s, info, spec, &key);
   Spec *p = map_getn(info->specs, str_text(&key), key.n);

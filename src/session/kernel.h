@@ -40,6 +40,7 @@ typedef struct KernelInfo {
   const AstKernel *ast; /* or NULL */
   SemaKernel *sema;     /* or NULL */
   Map *specs;           /* key text to Spec */
+  Map *tuned;           /* key text to Tuned (tune.c); NULL: none yet */
 } KernelInfo;
 
 struct KernelCache {
@@ -120,6 +121,9 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
 EvalOptions session_eval_options(Session *s, EvalChecks checks);
 /* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
+/* Sets the tile sizes of a product that are `auto` and not set, by its cost at the arguments'
+ * extents, where the target has a schedule that the model knows. */
+void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 
 /* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
