@@ -287,6 +287,8 @@ typedef struct GpuTimeOptions { /* zeros: the defaults in brackets */
   int bursts;                   /* [10] */
   int launches;                 /* of each burst [10] */
   int rest_ms;                  /* pause before each burst, so that the clock recovers [0] */
+  bool flush; /* empty the L2 cache before each launch; bursts are of one launch then [at least 20]
+               */
   bool no_spin; /* do not hide the launches behind a kernel that keeps the card busy ~0.8 ms */
 } GpuTimeOptions;
 

@@ -25,6 +25,7 @@ struct SessionGpu {
   StorageDevice device;
   Queued *queued;
   size_t nqueued, cap;
+  double bytes_per_s; /* of a large copy; 0: not measured yet (roofline.c) */
 };
 
 typedef struct Buffer { /* a storage's device copy */

@@ -150,6 +150,8 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
 /* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
  * launch is none, or where the library is not there (peer.c). */
 bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
+/* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
+double device_roofline(Launch *l, double ms, double flops, double bytes);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
 /* Gives back what the device holds; after the session's values are gone. */
 void device_free(Session *s);
