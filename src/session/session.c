@@ -31,6 +31,7 @@ static Status failure_status(DiagCode code) {
   case E0831:
   case E0832:
   case E0833:
+  case E0834:
     return ST_USAGE;
   default:
     return ST_FAIL;
@@ -399,6 +400,10 @@ void session_keep(Session *s) {
     s->current->keep = true;
 }
 
+static bool defines(const AstStmt *st) {
+  return st->kind == STMT_KERNEL || st->kind == STMT_FN || st->kind == STMT_IMPORT;
+}
+
 /* Kernels are checked first: a file that does not compile runs nothing (declare.c). */
 void session_run_block(Session *s, const AstFile *f, Module *m) {
   Value result = val_nil();
@@ -406,7 +411,8 @@ void session_run_block(Session *s, const AstFile *f, Module *m) {
   kernels_declare(s, f, m);
   s->module = m;
   for (size_t i = 0; i < f->body.n; i++)
-    host_stmt(s, f->body.v[i], true, &result);
+    if (s->options.mode != MODE_DEFINE || defines(f->body.v[i]))
+      host_stmt(s, f->body.v[i], true, &result);
   s->module = outer;
 }
 

@@ -22,7 +22,8 @@ typedef enum SessionMode {
   MODE_RUN,   /* tests are skipped; `check` and `bench` statements run */
   MODE_TEST,  /* bench statements are skipped, tests are collected for session_run_tests */
   MODE_CHECK, /* as MODE_RUN, but every kernel call is checked with all checkers; no bench */
-  MODE_BENCH  /* tests and checks are skipped */
+  MODE_BENCH, /* tests and checks are skipped */
+  MODE_DEFINE /* only what defines: kernels, functions, imports */
 } SessionMode;
 
 typedef enum SessionEmit {
