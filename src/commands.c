@@ -348,7 +348,8 @@ int command_doctor(Cli *c, int argc, char **argv, int at) {
   str_addf(&out, "tilesh %s, %s\n", PACKAGE_VERSION,
            gpu_built() ? "built with CUDA" : "built without CUDA headers");
   str_addf(&out, "evaluator: instruction set %s\n", op_isa_name(op_isa_choose(OPS_BEST)));
-  str_addf(&out, "Lua: %s\n", luat_version() ? luat_version() : "not in this build (--without-lua)");
+  str_addf(&out, "Lua: %s\n",
+           luat_version() ? luat_version() : "not in this build (--without-lua)");
   str_add(&out, "targets:");
   for (size_t i = 0; target_at(i); i++)
     str_addf(&out, " %s", target_at(i)->name);

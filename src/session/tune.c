@@ -5,7 +5,8 @@
  * Which parameter decides what is found out by trying: the kernel is built with each one set to a
  * value that nothing else has.
  * Always holds: what the program sets stays, results do not depend on what is chosen, and the
- * choice is made once for a kernel, its settings and the shapes. Tests: tests/lower/schedule_product.tile.
+ * choice is made once for a kernel, its settings and the shapes. Tests:
+ * tests/lower/schedule_product.tile.
  */
 #include <inttypes.h>
 #include <string.h>
