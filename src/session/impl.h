@@ -160,7 +160,8 @@ void host_unpack(Session *s, Value v, size_t n, Span span, Value *out);
 /* Statements with files of their own: import.c, assert.c. */
 void host_import(Session *s, const AstStmt *st, bool top);
 void host_assert(Session *s, const AstStmt *st);
-/* Elements of a list, a tuple, or a tensor's first axis. */
+/* Elements of a list, a tuple, a tensor's first axis, or the names of a record. */
+bool host_has_length(Value v);
 size_t host_length(Value v);
 Value host_element(Session *s, Value v, size_t i, Span span);
 /* `a == b` and the like; chains give a bool, tensors element by element. */
