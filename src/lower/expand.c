@@ -16,6 +16,7 @@ static const ExpandHook hooks[] = {
     {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
     {IRK_MAP, expand_map},         {IRK_COPY, expand_copy},
     {IRK_REDUCE, expand_reduce},   {IRK_DOT, expand_dot},
+    {IRK_FOR, expand_pipe},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {

@@ -83,6 +83,22 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
          frag_accumulator(f, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1), rows, columns);
 }
 
+/* ---------------------------------------------------------------- how operands lie */
+
+static bool swizzle_operands(IrStmt *st, void *ctx) {
+  Simple *s = ctx;
+  if (st->kind != IRK_DOT || !low_place_of(s, st->as.dot.c.buf)->frag ||
+      st->as.dot.unit == IRU_WGMMA)
+    return true;
+  expand_set_swizzle(s, st->as.dot.a.buf);
+  expand_set_swizzle(s, st->as.dot.b.buf);
+  return true;
+}
+
+void expand_swizzle(Simple *s) {
+  ir_walk(&s->k->body, swizzle_operands, s);
+}
+
 /* ---------------------------------------------------------------- operands */
 
 typedef struct Mma {

@@ -155,6 +155,9 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
   case IRK_REPORT:
     for (int i = 0; i < st->as.report.nparts; i++)
       if (st->as.report.part[i].region)
+        low_place_of(f->s, st->as.report.part[i].region->buf)->printed = true;
+    for (int i = 0; i < st->as.report.nparts; i++)
+      if (st->as.report.part[i].region)
         share(f, st->as.report.part[i].region->buf, "it is printed");
     break;
   default:
