@@ -403,7 +403,10 @@ static int run_prompt(const Cli *c) {
   if (!s)
     return EXIT_FAILED;
   set_signals(true);
-  ReplOptions o = {.color = use_color(c), .no_init = c->no_init, .interrupt = &tile_interrupted};
+  ReplOptions o = {.color = use_color(c),
+                   .no_init = c->no_init,
+                   .safe = c->session.safe,
+                   .interrupt = &tile_interrupted};
   int status = repl_run(s, &o);
   session_free(s);
   return status;

@@ -472,10 +472,11 @@ struct TStmt {
 /* A kernel under one specialisation, ready for the builder. */
 typedef struct SemaTree {
   const SemaKernel *kernel;
-  TBuf **buf;    /* by parameter (inputs, outputs): a tensor, or NULL */
-  TVar **var;    /* by parameter: a scalar, or NULL */
-  TExpr **init;  /* by parameter: an output's initial value, or NULL */
-  TVar **extent; /* symbolic extents, in order of first appearance */
+  SemaValue *statics; /* by index: the compile-time parameters' values here, defaults included */
+  TBuf **buf;         /* by parameter (inputs, outputs): a tensor, or NULL */
+  TVar **var;         /* by parameter: a scalar, or NULL */
+  TExpr **init;       /* by parameter: an output's initial value, or NULL */
+  TVar **extent;      /* symbolic extents, in order of first appearance */
   size_t nextents;
   TVar *sms;  /* or NULL */
   TStmts pre; /* lets before the grid */

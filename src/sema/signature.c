@@ -285,12 +285,14 @@ static TExpr *static_value(Check *c, size_t i) {
 
 /* In order, so that defaults see those before. */
 static void enter_statics(Check *c) {
+  c->tree->statics = ARENA_ARRAY(c->a, SemaValue, c->kernel->nstatics);
   for (size_t i = 0; i < c->kernel->nstatics; i++) {
     SemaStatic *s = &c->kernel->statics[i];
     TExpr *v = static_value(c, i);
     /* The default's kind is the parameter's where no type says it. */
     if (c->defining && to_value(v, &s->value) && s->kind == SV_UNSET)
       s->kind = s->value.kind;
+    to_value(v, &c->tree->statics[i]);
     sema_sym_value(c, s->name, v, "a compile-time parameter");
   }
 }

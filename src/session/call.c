@@ -360,8 +360,10 @@ static uint8_t *unwritten(Launch *l, size_t i) {
 /* Compiled once; the bytecode lives as long as the specialisation. */
 static EvalProgram *program(Launch *l, const IrKernel *k) {
   EvalProgram **slot = k == l->ir ? &l->spec->program : &launch_variant(l)->program;
+  double start = session_now();
   if (!*slot)
     *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
+  l->s->times.compile += session_now() - start;
   if (!*slot)
     host_fail_with(l->s, ST_COMPILE);
   return *slot;
@@ -454,7 +456,9 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;
   o.blocks_run = &l->blocks_run;
+  double start = session_now();
   Status status = eval_run(p, b, &o, &l->s->diags);
+  l->s->times.kernel += session_now() - start;
   if (status != ST_OK)
     launch_forget(l);
   return status;

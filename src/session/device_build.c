@@ -52,7 +52,9 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
                     .text = text->text,
                     .arch = session_target(s)->name,
                     .want_ptx = ptx};
+  double start = session_now();
   Status status = gpu_compile(device_state(s)->rt, &job, l->spec->arena, &image, &why);
+  s->times.compile += session_now() - start;
   if (status == ST_OK)
     return image;
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));

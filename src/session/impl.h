@@ -90,6 +90,7 @@ struct Session {
   bool leaving;                /* os.exit was called … */
   int exit_status;             /* … with this */
   Debug *debug;                /* the call that is stepped, or NULL */
+  SessionTimes times;          /* since they were last asked for */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
@@ -261,8 +262,10 @@ bool device_is_gpu(Session *s);
 
 /* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 
-void kernels_free(Session *s); /* specialisations and the device */
-void debug_free(Session *s);   /* stepping is over */
+void kernels_free(Session *s);   /* specialisations and the device */
+void debug_free(Session *s);     /* stepping is over */
+double session_now(void);        /* seconds of a clock that never jumps */
+void session_forget(Session *s); /* the values of all globals go (session.c) */
 
 /* A call: binds, runs, gives the outputs (several: a tuple). */
 Value kernel_call(Session *s, Value kernel, Args *a);

@@ -27,13 +27,14 @@ typedef struct Variant {
 } Variant;
 
 typedef struct Spec {
-  Arena *arena;         /* of everything here */
-  IrKernel *ir;         /* as written: tile level, or the level of the IR text */
-  const SemaSpec *sema; /* what it was made for; NULL: read from IR text */
-  EvalProgram *program; /* of ir; NULL until run */
-  Variant *variants;    /* lowered from it */
-  uint64_t generation;  /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;    /* of all specialisations of the session */
+  Arena *arena;             /* of everything here */
+  IrKernel *ir;             /* as written: tile level, or the level of the IR text */
+  const SemaSpec *sema;     /* what it was made for; NULL: read from IR text */
+  const SemaValue *statics; /* compile-time parameters; NULL: read from IR text */
+  EvalProgram *program;     /* of ir; NULL until run */
+  Variant *variants;        /* lowered from it */
+  uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
+  struct Spec *next;   /* of all specialisations of the session */
 } Spec;
 
 typedef struct KernelInfo {
@@ -124,6 +125,8 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 /* Sets the tile sizes of a product that are `auto` and not set, by its cost at the arguments'
  * extents, where the target has a schedule that the model knows. */
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
+/* What k[BM = 64] set; the rest is unset. */
+SemaSpec *kernel_settings(Session *s, Value kernel, Span span);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 
 /* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
@@ -135,6 +138,10 @@ SemaFn kernel_fn(Module *from, const char *module, const char *name);
 /* The i-th function of a module's scope, or NULL past the last. */
 const char *kernel_visible_name(const Module *m, size_t i);
 
+/* Blocks that a multiprocessor of the target holds at a time. registers: of a thread, 0: not looked
+ * at; bytes: of shared memory, with what the system reserves or without. (stats.c) */
+int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_t bytes,
+                         bool with_reserved);
 /* What kernels are compiled for, and how many multiprocessors it has. */
 const Target *session_target(Session *s);
 int64_t session_sms(Session *s);

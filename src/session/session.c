@@ -257,6 +257,11 @@ static void break_cycles(Session *s) {
   }
 }
 
+/* The session stays; its names are the caller's to clear. Cycles stay too, until its end. */
+void session_forget(Session *s) {
+  release_globals(s);
+}
+
 /* In the order of who needs whom: values, specialisations, the device, texts, arenas. */
 void session_free(Session *s) {
   if (!s)
@@ -389,7 +394,9 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
   s->current = u;
   ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
   AstFile *f = NULL;
+  double start = session_now();
   *status = parse_file(&in, &f);
+  s->times.parse += session_now() - start;
   u->keep = f && must_keep(f);
   return f;
 }
