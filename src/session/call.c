@@ -362,7 +362,7 @@ static EvalProgram *program(Launch *l, const IrKernel *k) {
   EvalProgram **slot = k == l->ir ? &l->spec->program : &launch_variant(l)->program;
   double start = session_now();
   if (!*slot)
-    *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
+    *slot = eval_compile(spec_arena(l), (IrKernel *)(uintptr_t)k, &l->s->diags);
   l->s->times.compile += session_now() - start;
   if (!*slot)
     host_fail_with(l->s, ST_COMPILE);

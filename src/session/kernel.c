@@ -255,6 +255,11 @@ static Spec *new_spec(Session *s) {
   return p;
 }
 
+Arena *spec_arena(const Launch *l) {
+  arena_set_guard(l->spec->arena, l->s->guard);
+  return l->spec->arena;
+}
+
 /* Builds the IR of a specialisation. */
 static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   Spec *p = new_spec(s);

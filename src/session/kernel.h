@@ -145,6 +145,9 @@ int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_
 /* What kernels are compiled for, and how many multiprocessors it has. */
 const Target *session_target(Session *s);
 int64_t session_sms(Session *s);
+/* The arena of the launch's specialisation, leaving to the boundary that is open now: it may have
+ * been made under one that is gone. */
+Arena *spec_arena(const Launch *l);
 /* All specialisations of the session. */
 KernelCache *kernel_cache(Session *s);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */

@@ -78,12 +78,12 @@ Variant *launch_variant(Launch *l) {
   for (Variant *v = l->spec->variants; v; v = v->next)
     if (v->target == target && same_facts(v->fact, fact, n))
       return v;
-  Variant *v = ARENA_NEW(l->spec->arena, Variant);
+  Variant *v = ARENA_NEW(spec_arena(l), Variant);
   v->target = target;
-  v->fact = ARENA_ARRAY(l->spec->arena, LowerFact, n);
+  v->fact = ARENA_ARRAY(spec_arena(l), LowerFact, n);
   if (n)
     memcpy(v->fact, fact, n * sizeof *fact);
-  v->notes.arena = l->spec->arena;
+  v->notes.arena = spec_arena(l);
   v->next = l->spec->variants;
   l->spec->variants = v;
   return v;
@@ -101,7 +101,7 @@ const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink) {
   LowerRequest r = variant_request(v);
   double start = session_now();
   if (!v->thread)
-    v->thread = lower_to(l->spec->arena, l->ir, IR_THREAD, &r, sink);
+    v->thread = lower_to(spec_arena(l), l->ir, IR_THREAD, &r, sink);
   l->s->times.compile += session_now() - start;
   return v->thread;
 }
