@@ -166,10 +166,6 @@ SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope,
 /* Reads the signature alone, of a kernel whose body sema_declare has checked or sema_check will. */
 SemaKernel *sema_read(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink);
 
-/* "kernel matmul[BM = auto(128), E: dtype = f16](A: E[M, K]) -> (C: E[M, N])": the header's text.
- */
-const char *sema_signature(Arena *a, const SemaKernel *k);
-
 /* ---------------------------------------------------------------- specialisation */
 
 /* What makes one specialisation: two calls with equal ones share their compiled kernel. */

@@ -182,16 +182,6 @@ bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
   return ok;
 }
 
-/* For :help and messages; without the blank before the brace. */
-const char *sema_signature(Arena *a, const SemaKernel *k) {
-  Span s = k->ast->header;
-  size_t n = s.end - s.begin;
-  const char *text = s.file->text + s.begin;
-  while (n && (text[n - 1] == ' ' || text[n - 1] == '\n' || text[n - 1] == '\t'))
-    n--;
-  return arena_strndup(a, text, n);
-}
-
 /* ---------------------------------------------------------------- compile-time parameters */
 
 /* A compile-time value as the body sees it: numbers without a type unless one is written. */

@@ -80,10 +80,11 @@ static void shorter_tile(const Tiles *t, int64_t total, int64_t limit, Str *hint
   row = t->most_bytes / rows;
   rows = (limit - (total - t->most_bytes)) / row;
   if (rows > 0) {
-    str_add(hint, "what would fit: ");
+    str_add(hint, "shared ");
     add_shape(t->most, rows, hint);
+    str_add(hint, " would fit");
   } else {
-    str_addf(hint, "what would fit: tiles of %" PRId64 " bytes together", limit);
+    str_addf(hint, "tiles of %" PRId64 " bytes together would fit", limit);
   }
 }
 
