@@ -17,9 +17,10 @@ typedef struct Queued { /* a call whose end has not been waited for */
   const CudaText *text;
 } Queued;
 
-struct SessionGpu {
-  GpuRt *rt;
-  Gpu *gpu; /* NULL: kernels run on the evaluator */
+struct SessionGpu {                /* one device; Session.gpu is the one in use */
+  GpuRt *rt;                       /* of all */
+  struct SessionGpu *first, *next; /* of those that were opened */
+  Gpu *gpu;                        /* NULL: none is; kernels run on the evaluator */
   bool decided;
   char name[32]; /* "cuda:0" */
   StorageDevice device;

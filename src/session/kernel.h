@@ -17,12 +17,13 @@ typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for
 /* A specialisation lowered for a target and for what is known of a call's tensors (variant.c). */
 typedef struct Variant {
   const Target *target;
-  LowerFact *fact;      /* by id of the buffers of the specialisation's IR */
-  int candidate;        /* how many schedules the gate has refused */
-  IrKernel *thread;     /* NULL until asked for */
-  LowerNotes notes;     /* what was chosen and why, for :explain */
-  EvalProgram *program; /* of thread; NULL until run */
-  GpuProgram *gpu;      /* NULL until launched on the device */
+  const struct SessionGpu *device; /* whose module `gpu` is; NULL: none was open */
+  LowerFact *fact;                 /* by id of the buffers of the specialisation's IR */
+  int candidate;                   /* how many schedules the gate has refused */
+  IrKernel *thread;                /* NULL until asked for */
+  LowerNotes notes;                /* what was chosen and why, for :explain */
+  EvalProgram *program;            /* of thread; NULL until run */
+  GpuProgram *gpu;                 /* NULL until launched on the device */
   struct Variant *next;
 } Variant;
 

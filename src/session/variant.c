@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "kernel.h"
+#include "device.h"
 
 /* Bytes: the greatest power of two up to 16 that divides n. */
 static uint8_t power_of(uint64_t n) {
@@ -73,13 +73,15 @@ static bool same_facts(const LowerFact *a, const LowerFact *b, size_t n) {
 /* Found or made; nothing is lowered yet. */
 Variant *launch_variant(Launch *l) {
   const Target *target = session_target(l->s);
+  const SessionGpu *device = l->s->gpu && l->s->gpu->gpu ? l->s->gpu : NULL;
   size_t n = l->ir->buffers.n;
   LowerFact *fact = facts_of(l, session_scratch(l->s));
   for (Variant *v = l->spec->variants; v; v = v->next)
-    if (v->target == target && same_facts(v->fact, fact, n))
+    if (v->target == target && v->device == device && same_facts(v->fact, fact, n))
       return v;
   Variant *v = ARENA_NEW(spec_arena(l), Variant);
   v->target = target;
+  v->device = device;
   v->fact = ARENA_ARRAY(spec_arena(l), LowerFact, n);
   if (n)
     memcpy(v->fact, fact, n * sizeof *fact);
