@@ -35,9 +35,12 @@ static int run_files(const Cli *c, SessionMode mode, int argc, char **argv, int 
     if (!s)
       return EXIT_FAILED;
     Status one = session_run_file(s, argv[i]);
+    int code;
     cli_report(c, s);
+    if (!session_exit_wanted(s, &code))
+      code = session_exit_status(one);
     session_free(s);
-    status = worse(status, session_exit_status(one));
+    status = worse(status, code);
     if (one == ST_INTERRUPTED)
       break;
   }
