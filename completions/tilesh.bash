@@ -10,11 +10,11 @@ _tilesh() {
   --cpu) COMPREPLY=($(compgen -W 'baseline v3 v4 auto' -- "$cur")); return ;;
   --device) COMPREPLY=($(compgen -W 'cpu cuda cuda:0' -- "$cur")); return ;;
   --emit) COMPREPLY=($(compgen -W 'ast ir scheduled lowered cuda ptx cubin' -- "$cur")); return ;;
-  --execute|--shake|--threads|--vs|--bench-bursts|--filter) return ;;
+  --execute|--args|--shake|--threads|--vs|--bench-bursts|--filter) return ;;
   cache) COMPREPLY=($(compgen -W clear -- "$cur")); return ;;
   esac
   case $cur in
-  -*) COMPREPLY=($(compgen -W '--execute --device --arch --emit --output --checks --verify-each --shake --threads --cpu --color --json --vs --bench-bursts --filter --tap --junit --check --no-init --safe --version --help -e -o -V -h' -- "$cur")) ;;
+  -*) COMPREPLY=($(compgen -W '--execute --device --arch --emit --args --output --checks --verify-each --shake --threads --cpu --color --json --vs --bench-bursts --filter --tap --junit --check --no-init --safe --version --help -e -o -V -h' -- "$cur")) ;;
   *)
     COMPREPLY=($(compgen -f -X '!*.@(tile|lua)' -- "$cur") $(compgen -d -- "$cur"))
     [ "$COMP_CWORD" -eq 1 ] && COMPREPLY+=($(compgen -W 'check test bench fmt explain doctor cache' -- "$cur"))

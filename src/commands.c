@@ -35,9 +35,12 @@ static int run_files(const Cli *c, SessionMode mode, int argc, char **argv, int 
     if (!s)
       return EXIT_FAILED;
     Status one = session_run_file(s, argv[i]);
+    int code;
     cli_report(c, s);
+    if (!session_exit_wanted(s, &code))
+      code = session_exit_status(one);
     session_free(s);
-    status = worse(status, session_exit_status(one));
+    status = worse(status, code);
     if (one == ST_INTERRUPTED)
       break;
   }
@@ -348,7 +351,8 @@ int command_doctor(Cli *c, int argc, char **argv, int at) {
   str_addf(&out, "tilesh %s, %s\n", PACKAGE_VERSION,
            gpu_built() ? "built with CUDA" : "built without CUDA headers");
   str_addf(&out, "evaluator: instruction set %s\n", op_isa_name(op_isa_choose(OPS_BEST)));
-  str_addf(&out, "Lua: %s\n", luat_version() ? luat_version() : "not in this build (--without-lua)");
+  str_addf(&out, "Lua: %s\n",
+           luat_version() ? luat_version() : "not in this build (--without-lua)");
   str_add(&out, "targets:");
   for (size_t i = 0; target_at(i); i++)
     str_addf(&out, " %s", target_at(i)->name);

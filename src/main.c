@@ -136,6 +136,9 @@ static bool set_option(Cli *c, int id, const char *text) {
     return set_arch(c, text);
   case OPT_EMIT:
     return set_emit(c, text);
+  case OPT_ARGS:
+    c->emit_args = text;
+    break;
   case OPT_OUTPUT:
     c->output = text;
     break;
@@ -313,17 +316,62 @@ static int end_session(const Cli *c, Session *s, Status status) {
   cli_report(c, s);
   if (!session_exit_wanted(s, &code))
     code = session_exit_status(status);
-  if (code == 0 && c->session.emit >= EMIT_IR && !session_emitted(s))
+  if (code == 0 && c->session.emit >= EMIT_IR && !c->emit_args && !session_emitted(s))
     code = usage("--emit shows the kernel of the first call, and nothing was called", NULL);
   session_free(s);
   return code;
 }
 
+/* Under --args nothing of a program runs but its definitions. */
+static Session *program_session(const Cli *c) {
+  Cli with = *c;
+  if (c->emit_args)
+    with.session.emit = EMIT_NOTHING;
+  return cli_session(&with, c->emit_args ? MODE_DEFINE : MODE_RUN);
+}
+
+typedef struct Kernels { /* those of a program */
+  const char *text;      /* of --args */
+  const char *first;
+  bool called; /* the text begins with the name of one */
+} Kernels;
+
+static void see_kernel(void *ctx, const char *name, const char *what) {
+  Kernels *k = ctx;
+  size_t n = strlen(name);
+  if (strcmp(what, "a kernel") != 0)
+    return;
+  k->first = k->first ? k->first : name;
+  k->called |= strncmp(k->text, name, n) == 0 && strchr("([ ", k->text[n]);
+}
+
+/* The stage of the call that --args describes; nothing is run but what its arguments need. */
+static Status emit_args(const Cli *c, Session *s, Str *out) {
+  Kernels k = {.text = c->emit_args};
+  session_each_global(s, see_kernel, &k);
+  const char *call =
+      k.called || !k.first ? k.text : arena_printf(out->arena, "%s(%s)", k.first, k.text);
+  Status status = session_emit_call(s, call, strlen(call), c->session.emit, out);
+  if (status == ST_OK && !session_write(s, str_text(out), out->n))
+    status = ST_USAGE;
+  return status;
+}
+
+/* Where the program's text has been read. */
+static int end_program(const Cli *c, Session *s, Status status) {
+  Arena *a = arena_new(NULL, "emit");
+  Str out = str_new(a);
+  if (status == ST_OK && c->emit_args)
+    status = emit_args(c, s, &out);
+  arena_free(a);
+  return end_session(c, s, status);
+}
+
 static int run_text(const Cli *c, const char *name, const char *text, size_t n) {
-  Session *s = cli_session(c, MODE_RUN);
+  Session *s = program_session(c);
   if (!s)
     return EXIT_FAILED;
-  return end_session(c, s, session_run_text(s, name, text, n));
+  return end_program(c, s, session_run_text(s, name, text, n));
 }
 
 /* The whole program is read before any of it runs. */
@@ -343,10 +391,10 @@ static int run_stdin(const Cli *c) {
 static int run_file(Cli *c, int argc, char **argv, int at) {
   c->session.args = (const char *const *)(argv + at + 1);
   c->session.nargs = (size_t)(argc - at - 1);
-  Session *s = cli_session(c, MODE_RUN);
+  Session *s = program_session(c);
   if (!s)
     return EXIT_FAILED;
-  return end_session(c, s, session_run_file(s, argv[at]));
+  return end_program(c, s, session_run_file(s, argv[at]));
 }
 
 /* From here on Ctrl-C never ends the process. */
@@ -355,7 +403,10 @@ static int run_prompt(const Cli *c) {
   if (!s)
     return EXIT_FAILED;
   set_signals(true);
-  ReplOptions o = {.color = use_color(c), .no_init = c->no_init, .interrupt = &tile_interrupted};
+  ReplOptions o = {.color = use_color(c),
+                   .no_init = c->no_init,
+                   .safe = c->session.safe,
+                   .interrupt = &tile_interrupted};
   int status = repl_run(s, &o);
   session_free(s);
   return status;
@@ -427,6 +478,8 @@ static int dispatch(Cli *c, int argc, char **argv, int at) {
     return help();
   if (c->print_and_leave == OPT_VERSION)
     return puts("tilesh " PACKAGE_VERSION) < 0 ? EXIT_USAGE : 0;
+  if (c->emit_args && c->session.emit < EMIT_IR)
+    return usage("--args is for --emit of a kernel's stage", NULL);
   if (c->execute) {
     c->session.args = (const char *const *)(argv + at);
     c->session.nargs = (size_t)(argc - at);

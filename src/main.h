@@ -10,7 +10,8 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 typedef struct Cli {
   SessionOptions session;
   const char *execute, *output, *filter, *junit;
-  int color; /* 0 auto, 1 always, 2 never */
+  const char *emit_args; /* --args: arguments or a call for --emit; NULL: the program's own */
+  int color;             /* 0 auto, 1 always, 2 never */
   bool tap, fmt_check, no_init;
   int print_and_leave; /* the option (--help, --version) or -1 */
 } Cli;

@@ -40,8 +40,12 @@ typedef struct EvalOptions {
    * blocks depend on each other's atomics. */
   double budget;
   int64_t *blocks_run; /* NULL, or set to how many blocks ran */
-  size_t shared_limit; /* bytes of shared memory of the target; 0: no limit checked */
 } EvalOptions;
+
+/* Bytes of shared memory that the tiles of a tile-level or scheduled kernel take, each stage of a
+ * channel counted; `each`, unless NULL, is called for every tile. */
+int64_t eval_shared_bytes(const IrKernel *k, void (*each)(void *ctx, const IrBuffer *b, int64_t n),
+                          void *ctx);
 
 /* Compiles a verified kernel of any level to bytecode in the arena. NULL with diagnostics if it
  * uses what the evaluator cannot do. */

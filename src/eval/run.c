@@ -428,55 +428,26 @@ static void add_counters(EvalCounters *to, const EvalCounters *from) {
   to->instructions += from->instructions;
 }
 
-/* What would fit: the largest tile with fewer rows, the others as they are. Nothing where there is
- * no such tile. `own`: its bytes, `room`: what the others leave. */
-static void hint_fitting(DiagSink *sink, Diag *d, const IrBuffer *b, size_t own, size_t room) {
-  int64_t rows, extent;
-  if (!b || !b->rank || !ir_is_const(b->extent[0], &rows) || rows < 1)
-    return;
-  size_t row = own / (size_t)rows;
-  if (!row || room < row)
-    return;
-  Str type = str_new(sink->arena);
-  str_addf(&type, "%s[%zu", dtype_name(b->dtype), room / row);
-  for (int i = 1; i < b->rank; i++)
-    if (ir_is_const(b->extent[i], &extent))
-      str_addf(&type, ", %lld", (long long)extent);
-  diag_hint(sink, d, "shared %s: %s] would fit", b->name, str_text(&type));
-}
-
-/* Shared memory of a tile-level kernel, as a target would hold it. */
-bool eval_launch_shared(const EvalLaunch *l, DiagSink *sink) {
-  size_t limit = l->options->shared_limit, bytes = 0, most = 0;
-  const IrBuffer *largest = NULL;
-  const IrKernel *k = l->program->kernel;
-  if (!limit || k->level == IR_THREAD)
-    return true;
-  Str list = str_new(sink->arena);
+/* Tile extents are constants; a channel's tile stands there once a stage. */
+int64_t eval_shared_bytes(const IrKernel *k, void (*each)(void *ctx, const IrBuffer *b, int64_t n),
+                          void *ctx) {
+  int64_t total = 0;
   for (size_t i = 0; i < k->buffers.n; i++) {
     const IrBuffer *b = k->buffers.v[i];
+    int64_t n = (int64_t)dtype_size(b->dtype), extent;
+    int stages = 1;
     if (b->space != IRS_SHARED)
       continue;
-    int64_t n = (int64_t)dtype_size(b->dtype), extent;
     for (int d = 0; d < b->rank; d++)
       if (ir_is_const(b->extent[d], &extent))
         n *= extent;
-    int stages = 1;
     eval_sched_channel_tile(k, b, &stages);
     n *= stages;
-    bytes += (size_t)n;
-    largest = (size_t)n > most ? b : largest;
-    most = (size_t)n > most ? (size_t)n : most;
-    str_addf(&list, "%s%s %lld bytes", list.n ? ", " : "", b->name, (long long)n);
+    total += n;
+    if (each)
+      each(ctx, b, n);
   }
-  if (bytes <= limit)
-    return true;
-  Diag *d =
-      diag_add(sink, E0461, k->span, "the shared tiles take %zu bytes, the target has %zu: %s",
-               bytes, limit, str_text(&list));
-  size_t others = bytes - most;
-  hint_fitting(sink, d, largest, most, others < limit ? limit - others : 0);
-  return false;
+  return total;
 }
 
 /* An interrupt or lack of memory comes before a fault: the fault may not be the lowest. */
@@ -519,8 +490,6 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
                p->kernel->name);
       return ST_FAIL;
     }
-  if (!eval_launch_shared(&l, sink))
-    return ST_FAIL;
   if (l.blocks <= 0)
     return ST_OK;
   atomic_init(&l.faulty, l.blocks);

@@ -55,7 +55,6 @@ void eval_print_close(EvalLaunch *l);
 void eval_block_start(EvalBlock *b, int64_t linear);
 bool eval_block_done(const EvalBlock *b); /* all its agents have ended */
 void eval_launch_report(EvalLaunch *l, DiagSink *sink);
-bool eval_launch_shared(const EvalLaunch *l, DiagSink *sink);
 /* Runs a block until it ends (false) or waits for another one. *moved: it did something. */
 bool eval_block_turn(EvalBlock *b, bool *moved);
 /* Made by the worker itself; NULL when memory is short, which the launch then knows. */

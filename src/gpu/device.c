@@ -189,6 +189,10 @@ Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail) {
 
 /* Asked at the head of every call, so that a lost device is never touched again. */
 bool gpu_alive(Gpu *g) {
+  if (!g->lost && g->rt->current != g && g->context) { /* another device was used since */
+    (void)g->d->set_current(g->context);
+    g->rt->current = g;
+  }
   if (!g->lost)
     return true;
   if (g->why.n == 0)
@@ -359,6 +363,7 @@ static Status open_words(Gpu *g) {
 static Status open_context(Gpu *g) {
   GPU_TRY(g, g->d->primary_retain(&g->context, g->device), NULL);
   GPU_TRY(g, g->d->set_current(g->context), NULL);
+  g->rt->current = g;
   GPU_TRY(g, g->d->stream_new(&g->main, CU_STREAM_NON_BLOCKING), NULL);
   GPU_TRY(g, g->d->stream_new(&g->stopper, CU_STREAM_NON_BLOCKING), NULL);
   Status st = open_pool(g);
@@ -447,6 +452,7 @@ static void close_driver_side(Gpu *g) {
     (void)d->stream_free(g->stopper);
   if (g->context) {
     (void)d->set_current(NULL);
+    g->rt->current = NULL;
     (void)d->primary_release(g->device);
   }
 }
@@ -455,6 +461,7 @@ static void close_driver_side(Gpu *g) {
 void gpu_close(Gpu *g) {
   if (!g)
     return;
+  (void)gpu_alive(g); /* its context is the current one from here on */
   while (g->modules)
     gpu_module_unload(g, g->modules);
   if (!g->lost)

@@ -167,7 +167,8 @@ typedef struct GpuProps {
 
 /* Opens device `ordinal` (in the order and with the filter of CUDA_VISIBLE_DEVICES). ST_DEVICE and
  * a sentence that says what to install or do when there is none. A Gpu belongs to the thread that
- * opened it. */
+ * opened it, and all Gpus of a GpuRt to the same one: each call makes its device's context current.
+ */
 Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why);
 /* Frees everything still held on the device. NULL is allowed; safe on a lost device. */
 void gpu_close(Gpu *g);
@@ -287,6 +288,8 @@ typedef struct GpuTimeOptions { /* zeros: the defaults in brackets */
   int bursts;                   /* [10] */
   int launches;                 /* of each burst [10] */
   int rest_ms;                  /* pause before each burst, so that the clock recovers [0] */
+  bool flush; /* empty the L2 cache before each launch; bursts are of one launch then [at least 20]
+               */
   bool no_spin; /* do not hide the launches behind a kernel that keeps the card busy ~0.8 ms */
 } GpuTimeOptions;
 

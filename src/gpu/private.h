@@ -51,6 +51,7 @@ struct GpuRt {
   Nvrtc nvrtc;
   pthread_mutex_t driver_lock; /* of driver; its own, for starting a driver takes long */
   Driver *driver;              /* NULL until first use */
+  Gpu *current;                /* whose context the calling thread has */
   _Atomic int driver_version;  /* 13000; 0 until it is loaded */
   pthread_t starter;
   bool started, joined; /* the helper thread of gpu_start_async */

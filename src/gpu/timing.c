@@ -59,6 +59,8 @@ typedef struct Timer {
   Status (*launch)(void *);
   void *ctx;
   GpuTimeOptions o;
+  GpuPtr cold; /* writing it drives everything else out of the L2 cache; 0: not wanted */
+  size_t cold_bytes;
   double ms[MAX_BURSTS];
 } Timer;
 
@@ -75,6 +77,8 @@ static Status burst(Timer *t, int i) {
   double ms = 0;
   rest(t->o.rest_ms);
   Status st = t->o.no_spin ? ST_OK : spin(t->g, 0.8);
+  if (st == ST_OK && t->cold)
+    st = gpu_fill(t->g, t->cold, 4, (uint32_t)i, t->cold_bytes / 4);
   if (st == ST_OK)
     st = gpu_event_record(t->g, t->from, NULL);
   if (st == ST_OK)
@@ -118,6 +122,8 @@ static Status run_timer(Timer *t, GpuTiming *out) {
   Status st = gpu_event_new(t->g, &t->from);
   if (st == ST_OK)
     st = gpu_event_new(t->g, &t->to);
+  if (st == ST_OK && t->o.flush)
+    st = gpu_alloc(t->g, t->cold_bytes, "what empties the cache", &t->cold);
   if (st == ST_OK)
     st = rounds(t, t->o.warmup);
   if (st == ST_OK)
@@ -128,6 +134,7 @@ static Status run_timer(Timer *t, GpuTiming *out) {
     summarise(t, out);
   gpu_event_free(t->g, t->from);
   gpu_event_free(t->g, t->to);
+  (void)gpu_free(t->g, t->cold);
   return st;
 }
 
@@ -149,7 +156,10 @@ Status gpu_time(Gpu *g, const GpuTimeOptions *o, Status (*launch)(void *ctx), vo
   t->o = o ? *o : none;
   t->o.warmup = pick(t->o.warmup, 3, 1 << 20);
   t->o.bursts = pick(t->o.bursts, 10, MAX_BURSTS);
-  t->o.launches = pick(t->o.launches, 10, 1 << 20);
+  t->o.launches = t->o.flush ? 1 : pick(t->o.launches, 10, 1 << 20);
+  if (t->o.flush && t->o.bursts < 20)
+    t->o.bursts = 20;
+  t->cold_bytes = 2 * g->props.l2;
   Status st = run_timer(t, out);
   free(t);
   return st;

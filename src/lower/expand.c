@@ -15,7 +15,8 @@ static const ExpandHook hooks[] = {
     {IRK_ALLOC, hopper_alloc},     {IRK_COPY, hopper_copy},
     {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
     {IRK_MAP, expand_map},         {IRK_COPY, expand_copy},
-    {IRK_REDUCE, expand_reduce},
+    {IRK_REDUCE, expand_reduce},   {IRK_DOT, expand_dot},
+    {IRK_FOR, expand_pipe},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {
@@ -49,13 +50,18 @@ void expand_leave_role(Simple *s, const ExpandRole *before) {
 typedef struct Size {
   int64_t most;
   size_t element;
-  bool reduces, dots;
+  bool reduces;
+  int64_t rows, result; /* of products: least rows, most elements; 0: there are none */
 } Size;
 
 static bool measure(IrStmt *st, void *ctx) {
   Size *z = ctx;
   z->reduces |= st->kind == IRK_REDUCE;
-  z->dots |= st->kind == IRK_DOT;
+  if (st->kind == IRK_DOT) {
+    int64_t m = ir_region_extent(&st->as.dot.c, 0), e = m * ir_region_extent(&st->as.dot.c, 1);
+    z->rows = !z->rows || m < z->rows ? m : z->rows;
+    z->result = e > z->result ? e : z->result;
+  }
   if (st->kind != IRK_ALLOC || st->as.alloc->space == IRS_LOCAL)
     return true;
   int64_t n = 1, c = 1;
@@ -87,8 +93,12 @@ int expand_threads(const IrKernel *k) {
   ir_walk(&body->body, measure, &z);
   ir_walk(&body->body, measure_copy, &z);
   int64_t vector = 16 / (int64_t)(z.element ? z.element : 4);
-  int64_t n = z.most / (z.reduces ? 32 : z.dots ? 64 : vector), threads = 32;
+  int64_t n = z.most / (z.reduces ? 32 : vector), threads = 32;
   int64_t limit = z.reduces ? 1024 : 256;
+  if (z.result) { /* 64 elements of the result a thread; whole rows by 16 to a warp */
+    n = expand_keeps_rows(body) ? 2 * z.rows : z.result / 64;
+    limit = 256;
+  }
   while (threads * 2 <= n && threads < limit)
     threads *= 2;
   return (int)threads;

@@ -110,6 +110,19 @@ static void scan_reduce(Infer *f, const IrReduce *r) {
   }
 }
 
+/* A warp's product takes its first operand from registers only as the accumulator of rows lies. */
+static void scan_dot(Infer *f, const IrDot *d) {
+  Frag c, a;
+  bool mma = expand_is_mma(f->s, d) && open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c);
+  int warps = f->s->threads / 32;
+  if (!mma)
+    share(f, d->c.buf, "it is the result of a product without tensor cores");
+  if (!mma || !expand_whole(f->s, &d->a) || d->a.buf->rank != 2 ||
+      !frag_accumulator(&a, ir_region_extent(&d->a, 0), ir_region_extent(&d->a, 1), warps, 1))
+    share(f, d->a.buf, "no product can take it from registers");
+  share(f, d->b.buf, "it is the second operand of a product");
+}
+
 static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
   switch (st->kind) {
   case IRK_LOAD:
@@ -136,13 +149,13 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
     share(f, st->as.scan.dst.buf, "a scan writes it");
     break;
   case IRK_DOT:
-    if (st->as.dot.unit == IRU_WGMMA)
-      break;
-    share(f, st->as.dot.a.buf, "it is an operand of a product without tensor cores");
-    share(f, st->as.dot.b.buf, "it is an operand of a product");
-    share(f, st->as.dot.c.buf, "it is the result of a product without tensor cores");
+    if (st->as.dot.unit != IRU_WGMMA)
+      scan_dot(f, &st->as.dot);
     break;
   case IRK_REPORT:
+    for (int i = 0; i < st->as.report.nparts; i++)
+      if (st->as.report.part[i].region)
+        low_place_of(f->s, st->as.report.part[i].region->buf)->printed = true;
     for (int i = 0; i < st->as.report.nparts; i++)
       if (st->as.report.part[i].region)
         share(f, st->as.report.part[i].region->buf, "it is printed");
@@ -306,9 +319,21 @@ static bool hand_on(IrStmt *st, void *ctx) {
 
 /* ---------------------------------------------------------------- first layouts */
 
+/* The same of products of single warps. */
+static void give_mma(Infer *f, const IrDot *d) {
+  Frag c, a;
+  if (open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c))
+    give(f, d->c.buf, &c);
+  if (open_to(f, d->a.buf) && frag_accumulator(&a, ir_region_extent(&d->a, 0),
+                                               ir_region_extent(&d->a, 1), f->s->threads / 32, 1))
+    give(f, d->a.buf, &a);
+}
+
 /* What a warpgroup's product computes, and what it takes from registers. */
 static bool give_dot(IrStmt *st, void *ctx) {
   Infer *f = ctx;
+  if (st->kind == IRK_DOT && st->as.dot.unit != IRU_WGMMA)
+    give_mma(f, &st->as.dot);
   if (st->kind != IRK_DOT || st->as.dot.unit != IRU_WGMMA)
     return true;
   const IrBuffer *side[] = {st->as.dot.c.buf, st->as.dot.a.buf};

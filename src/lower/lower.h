@@ -64,6 +64,17 @@ LowerFact lower_fact(const LowerRequest *r, const IrBuffer *b);
 IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const LowerRequest *r,
                    DiagSink *sink);
 
+/* The first product of a tile-level kernel, and how many it has; false: none. */
+typedef struct LowerProduct {
+  int products;
+  int64_t m, n, k; /* of its tiles */
+  int stages;      /* of the loop around it; 0: not said, or no loop */
+} LowerProduct;
+bool lower_product(const IrKernel *k, LowerProduct *out);
+/* Cycles that a bound call takes on the tensor cores of sm_90a, by a model that serves to compare
+ * tile sizes; less than 0 where that schedule cannot take the kernel. */
+double lower_cost(const IrKernel *k, const IrBinding *b, int64_t sms);
+
 /* What the launcher must pass, in this order, as the printed kernel's parameters. */
 typedef enum CudaArgKind {
   CUDA_ARG_TENSOR,

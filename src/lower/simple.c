@@ -99,7 +99,7 @@ IrBlock *low_enter(Simple *s, IrBlock *into) {
 }
 
 /* Bounds of a loop's index, where its own are known. */
-static void index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step) {
+void low_index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step) {
   int64_t a, b, c, d, e, f;
   if (!ir_range(lo, &a, &b) || !ir_range(hi, &c, &d) || !ir_range(step, &e, &f) || e <= 0)
     return;
@@ -113,7 +113,7 @@ IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr 
   IrStmt *st = low_emit(s, IRK_FOR);
   IrVar *v = ir_var(s->k, IRV_INDEX, name, lo->type);
   st->as.loop = (IrFor){.index = v, .lo = lo, .hi = hi, .step = step};
-  index_range(v, lo, hi, step);
+  low_index_range(v, lo, hi, step);
   *loop = st;
   return v;
 }
@@ -193,7 +193,7 @@ static void lower_for(Simple *s, IrStmt *st) {
   check_step(s, &f);
   if (f.loop == IRF_PERSISTENT)
     share_out(s, &f);
-  index_range(f.index, f.lo, f.hi, f.step);
+  low_index_range(f.index, f.lo, f.hi, f.step);
   if (!(f.loop == IRF_UNROLL && s->in_map))
     f.loop = IRF_SERIAL;
   f.stages = f.loop == IRF_UNROLL ? f.stages : 0;
@@ -286,7 +286,8 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
     return;
   if (b->space == IRS_SHARED)
     low_take_bytes(s, b);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
+  IrBuffer *home = low_place_of(s, b)->home;
+  low_emit(s, IRK_ALLOC)->as.alloc = home ? home : b;
   if (b->arrivals)
     low_init_barriers(s, b);
 }
@@ -463,9 +464,9 @@ static IrKernel *lower(Arena *a, const IrKernel *from, const LowerRequest *r, bo
   int threads = k->threads ? k->threads : registers ? expand_threads(k) : THREADS;
   s.threads = k->threads = (threads + 31) / 32 * 32;
   number_blocks(&s);
-  IrBlock body = k->body, out = {0};
   if (!low_place_tiles(&s))
     return NULL;
+  IrBlock body = k->body, out = {0};
   low_enter(&s, &s.start);
   low_number_threads(&s);
   lower_body(&s, &g, &body, &out);

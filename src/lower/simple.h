@@ -26,13 +26,24 @@ typedef struct Place {
   int64_t extent[IR_MAX_RANK]; /* of the program's tile */
   int64_t bytes;
   const Frag *frag; /* lies in registers, so; NULL: in shared memory or scratch */
-  IrBuffer *home;   /* its registers, or its slabs of scratch; NULL: the tile's own bytes */
+  IrBuffer *home;   /* its registers, its slabs of scratch, its bytes where they do not lie row by
+                       row; NULL: the tile itself */
+  bool printed;     /* a report shows it, so it lies row by row */
+  bool piped;       /* a pipeline's barriers order what touches it */
+  int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
+  int chunk_rows;   /* rows from one change to the next */
   bool shared;      /* a fragment that some statement needs in shared memory */
   int stages;       /* copies in shared memory, one behind the other; 0 and 1: one … */
   IrExpr *stage;    /* … and the one in hand, an i32; NULL: the first */
 } Place;
 
 struct Point; /* expand.h: the point of an iteration over registers in hand */
+
+typedef struct Pipe { /* a loop that is a pipeline of cp.async (expand_loop.c) */
+  IrStmt *loop;
+  IrStmt *copy[8];
+  int ncopies, stages;
+} Pipe;
 
 typedef struct Iteration { /* how a MAP goes over registers */
   const IrStmt *st;
@@ -56,6 +67,7 @@ typedef struct Simple {
   struct Hopper *hopper; /* hopper.h; NULL: not inside its roles */
   bool registers;        /* fragments may lie in registers (expand.h) */
   VEC(Iteration) iterations;
+  VEC(Pipe) pipes;
   VEC(int64_t) divisor;     /* by variable id: a power of two that divides it; 0: 1 */
   VEC(Place) place;         /* by buffer id */
   VEC(uint8_t) held;        /* by buffer id: reads and writes since the last low_barrier */
@@ -84,6 +96,7 @@ void low_emit_op(Simple *s, OpCode op);       /* without operands */
 IrStmt *low_emit_if(Simple *s, IrExpr *cond); /* an empty one */
 IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
                     IrStmt **loop);
+void low_index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step);
 IrBlock *low_enter(Simple *s, IrBlock *into); /* returns what was before */
 void low_fail(Simple *s, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The statements of a parallel loop's or whole-tile expression's body. */
@@ -98,6 +111,7 @@ void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx),
 
 /* simple_place.c: places and barriers. */
 bool low_place_tiles(Simple *s);
+void low_note_tile(Simple *s, const IrBuffer *b); /* a tile that a pass of this lowering adds */
 Place *low_place_of(Simple *s, const IrBuffer *b);
 void low_note_buffer(Simple *s, const IrBuffer *b,
                      unsigned how); /* the statement being built uses it */

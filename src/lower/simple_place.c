@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-enum { ALIGN = 16, ONCE_BYTES = 16 * DT_COUNT };
+enum { ALIGN = 16, BANKS_BYTES = 128, ONCE_BYTES = 16 * DT_COUNT };
 
 /* Vectors of 16 bytes may start at any tile. */
 static int64_t aligned(int64_t n) {
@@ -26,7 +26,7 @@ Place *low_place_of(Simple *s, const IrBuffer *b) {
 /* ---------------------------------------------------------------- planning */
 
 /* Remembered before anything is moved: regions and checks go on speaking of the program's tile. */
-static void note_tile(Simple *s, const IrBuffer *b) {
+void low_note_tile(Simple *s, const IrBuffer *b) {
   Place *p = low_place_of(s, b);
   int64_t n = 1;
   p->tile = true;
@@ -74,14 +74,22 @@ static bool use_stmt(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* Bytes that a tile takes, all stages together; so that the next one begins at the first bank where
+ * rows are laid out by banks. */
+static int64_t taken(Simple *s, const IrBuffer *b) {
+  const Place *p = low_place_of(s, b);
+  int64_t n = aligned(p->bytes * (p->stages > 1 ? p->stages : 1));
+  return s->registers ? (n + BANKS_BYTES - 1) / BANKS_BYTES * BANKS_BYTES : n;
+}
+
 /* First byte behind a tile. */
 static int64_t end_of(Simple *s, const IrBuffer *b) {
-  return b->offset + aligned(low_place_of(s, b)->bytes);
+  return b->offset + taken(s, b);
 }
 
 /* The lowest offset at which the tile meets none that lives: 0, or the end of one of these. */
 static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
-  int64_t bytes = aligned(low_place_of(s, b)->bytes), best = -1;
+  int64_t bytes = taken(s, b), best = -1;
   for (size_t c = 0; c <= live->tile.n; c++) {
     int64_t at = c ? end_of(s, live->tile.v[c - 1]) : 0;
     bool free = best < 0 || at < best;
@@ -143,7 +151,7 @@ static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
 /* In one walk, before any is moved. */
 static bool find_tiles(IrStmt *st, void *ctx) {
   if (is_tile_alloc(st))
-    note_tile(ctx, st->as.alloc);
+    low_note_tile(ctx, st->as.alloc);
   return true;
 }
 
@@ -233,18 +241,34 @@ static void to_registers(Simple *s, IrBuffer *b) {
   p->home = home;
 }
 
+/* Its bytes as one row, in which elements lie where expand_swizzled says, stage by stage. */
+static void to_ring(Simple *s, const IrBuffer *b) {
+  Place *p = low_place_of(s, b);
+  int64_t stages = p->stages > 1 ? p->stages : 1;
+  IrExpr *n = ir_int(s->k, stages * p->bytes / (int64_t)dtype_size(b->dtype));
+  IrBuffer *home = ir_buffer(s->k, IRS_SHARED, b->name, b->dtype, 1, &n);
+  home->offset = b->offset;
+  p->home = home;
+}
+
 /* Moves the largest tile to scratch until the rest fits. */
 bool low_place_tiles(Simple *s) {
   int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
-  if (s->registers)
+  if (s->registers) {
     expand_infer(s);
+    expand_find_pipes(s);
+    expand_swizzle(s);
+    expand_stage_stores(s);
+  }
   for (size_t i = 0; i < s->place.n; i++)
     if (s->place.v[i].frag)
       to_registers(s, s->k->buffers.v[i]);
   while ((s->peak = plan(s)) > limit) {
     Place *p = largest(s);
+    if (s->registers && expand_shorten_pipes(s))
+      continue;
     if (s->registers) {
       lower_note(s->request, "shared memory of %s has no room for its tiles", s->target->name);
       return false;
@@ -256,6 +280,9 @@ bool low_place_tiles(Simple *s) {
   for (size_t i = 0; i < s->place.n; i++)
     if (s->place.v[i].tile && !s->place.v[i].frag)
       s->k->buffers.v[i]->space = IRS_SHARED;
+  for (size_t i = 0; i < s->place.n; i++)
+    if (s->place.v[i].stages > 1 || s->place.v[i].chunks > 1)
+      to_ring(s, s->k->buffers.v[i]);
   if (spilled)
     spill_all(s);
   return true;
@@ -273,7 +300,8 @@ static void grow(Simple *s, uint32_t id) {
 
 /* What is private to a thread needs no barrier. */
 void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
-  if (b->space == IRS_LOCAL || b->space == IRS_REG || low_place_of(s, b)->frag)
+  if (b->space == IRS_LOCAL || b->space == IRS_REG || low_place_of(s, b)->frag ||
+      low_place_of(s, b)->piped)
     return;
   grow(s, b->id);
   s->now.v[b->id] |= (uint8_t)how;
@@ -311,7 +339,7 @@ void low_take_bytes(Simple *s, const IrBuffer *b) {
   for (size_t i = 0; i < s->held.n; i++) {
     const IrBuffer *o = s->k->buffers.v[i];
     bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i].tile &&
-                  !s->place.v[i].home;
+                  !s->place.v[i].spilled;
     if (shared && o->offset < end_of(s, b) && b->offset < end_of(s, o)) {
       low_barrier(s);
       return;
@@ -341,6 +369,18 @@ IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
   return p->tile ? ir_int(s->k, p->extent[axis]) : b->extent[axis];
 }
 
+/* An element of a tile that does not lie row by row, in the stage in hand. */
+static IrAccess ring_access(Simple *s, const IrBuffer *b, IrExpr *const *index) {
+  const Place *p = low_place_of(s, b);
+  IrExpr *out[IR_MAX_RANK], *at = low_i32(s, 0);
+  IrExpr *const *in = expand_swizzled(s, b, index, out);
+  for (int i = 0; i < p->rank; i++)
+    at = low_add(s, low_mul(s, at, low_i32(s, p->extent[i])), ir_cast(s->k, in[i], DT_I32));
+  if (p->stage)
+    at = low_add(s, at, low_mul(s, p->stage, low_i32(s, p->bytes / (int64_t)dtype_size(b->dtype))));
+  return (IrAccess){.buf = p->home, .index = {at}};
+}
+
 /* The program's indices to the place where the element lies now. */
 IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
   const Place *p = low_place_of(s, b);
@@ -352,6 +392,8 @@ IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
     a.buf = p->home;
     return a;
   }
+  if (p->home && p->home->space == IRS_SHARED)
+    return ring_access(s, b, index);
   if (!p->home) {
     for (int i = 0; i < b->rank; i++)
       a.index[i] = index[i];

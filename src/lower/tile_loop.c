@@ -14,11 +14,13 @@ static bool count_dot(IrStmt *s, void *ctx) {
 }
 
 /* A single product reads rows and columns of tiles again and again, so that neighbours of both
- * kinds should run together; where products are chained, one axis alone is shared. */
-static int raster(IrKernel *k) {
+ * kinds should run together; where products are chained, one axis alone is shared. Tiles whose
+ * length goes with the first axis are taken length by length, from as many rows as the cache holds.
+ */
+static int raster(IrBlock *body, const IrKernel *k, bool uneven) {
   int dots = 0;
-  ir_walk(&k->body, count_dot, &dots);
-  return k->raster ? k->raster : dots == 1 && k->grid_rank > 1 ? GROUP : 0;
+  ir_walk(body, count_dot, &dots);
+  return k->raster ? k->raster : k->grid_rank > 1 && (dots == 1 || uneven) ? GROUP : 0;
 }
 
 static IrExpr *pre_let(IrKernel *k, const char *name, IrExpr *value) {
@@ -30,15 +32,94 @@ static IrExpr *pre_let(IrKernel *k, const char *name, IrExpr *value) {
 }
 
 /* ceildiv(tiles, turns): fewer blocks than multiprocessors where that costs no turn; the power that
- * idle ones leave becomes clock. */
-static IrExpr *count_blocks(IrKernel *k) {
-  IrExpr *tiles = k->grid[0];
+ * idle ones leave becomes clock. Tiles of unequal length go to all of them, so that no block meets
+ * the long ones again and again. */
+static IrExpr *count_blocks(IrKernel *k, bool equal) {
+  IrExpr *tiles = k->grid[0], *sms = ir_ref(k, ir_sms(k));
   for (int i = 1; i < k->grid_rank; i++)
     tiles = ir_op2(k, OP_MUL, tiles, k->grid[i]);
   tiles = pre_let(k, "tiles", tiles);
-  IrExpr *turns = ir_op2(k, OP_CEILDIV, tiles, ir_ref(k, ir_sms(k)));
+  if (!equal)
+    return pre_let(k, "blocks", ir_op2(k, OP_MIN2, tiles, sms));
+  IrExpr *turns = ir_op2(k, OP_CEILDIV, tiles, sms);
   return pre_let(k, "blocks",
                  ir_op2(k, OP_CEILDIV, tiles, ir_op2(k, OP_MAX2, turns, ir_int(k, 1))));
+}
+
+/* ---------------------------------------------------------------- tiles of unequal length */
+
+/* How a value goes with a variable: not at all, up, down, or not plain to see. */
+typedef enum Way { WAY_NONE, WAY_UP, WAY_DOWN, WAY_UNKNOWN } Way;
+
+static Way both(Way a, Way b) {
+  return a == WAY_NONE ? b : b == WAY_NONE || a == b ? a : WAY_UNKNOWN;
+}
+
+static Way turned(Way w) {
+  return w == WAY_UP ? WAY_DOWN : w == WAY_DOWN ? WAY_UP : w;
+}
+
+static Way way_of(const IrExpr *e, const IrVar *v) {
+  int64_t c = 0;
+  if (e->op == OP_VAR)
+    return e->as.var == v ? WAY_UP : WAY_NONE;
+  Way a = e->nargs > 0 ? way_of(e->arg[0], v) : WAY_NONE;
+  Way b = e->nargs > 1 ? way_of(e->arg[1], v) : WAY_NONE;
+  switch (e->op) {
+  case OP_ADD:
+  case OP_MIN2:
+  case OP_MAX2:
+    return both(a, b);
+  case OP_SUB:
+    return both(a, turned(b));
+  case OP_CEILDIV:
+  case OP_FLOORDIV: /* by what is positive */
+    if (ir_is_const(e->arg[1], &c) && c > 0)
+      return a;
+    return a == WAY_NONE && b == WAY_NONE ? WAY_NONE : WAY_UNKNOWN;
+  case OP_MUL:
+    if (ir_is_const(e->arg[1], &c) || ir_is_const(e->arg[0], &c))
+      return c >= 0 ? both(a, b) : turned(both(a, b));
+    return a == WAY_NONE && b == WAY_NONE ? WAY_NONE : WAY_UNKNOWN;
+  case OP_CLAMP:
+    return both(both(a, b), way_of(e->arg[2], v));
+  case OP_CAST:
+    return dtype_is_int(e->type) ? a : WAY_UNKNOWN;
+  default:
+    for (int i = 0; i < e->nargs; i++)
+      if (way_of(e->arg[i], v) != WAY_NONE)
+        return WAY_UNKNOWN;
+    return WAY_NONE;
+  }
+}
+
+typedef struct Length {
+  const IrVar *index;
+  Way way;
+} Length;
+
+/* Of loops with products in them, or anything else. */
+static bool measure(IrStmt *s, void *ctx) {
+  Length *x = ctx;
+  if (s->kind == IRK_FOR)
+    x->way = both(x->way,
+                  both(way_of(s->as.loop.hi, x->index), turned(way_of(s->as.loop.lo, x->index))));
+  return s->kind != IRK_MAP;
+}
+
+/* The program's index counts from the other end: long tiles come first. */
+static void reverse(IrKernel *k, IrTileLoop *t) {
+  IrVar *index = t->index[0], *number = ir_var(k, IRV_INDEX, "turn", index->type);
+  IrStmt *let = sched_stmt(k, IRK_LET, k->span);
+  number->lo = 0;
+  index->kind = IRV_LET;
+  index->lo = 0;
+  t->index[0] = number;
+  let->as.let.var = index;
+  IrExpr *last =
+      ir_op2(k, OP_SUB, ir_cast(k, t->count[0], index->type), ir_int_of(k, index->type, 1));
+  let->as.let.value = ir_op2(k, OP_SUB, last, ir_ref(k, number));
+  sched_insert(k, &t->body, 0, let);
 }
 
 /* A kernel without a grid is one tile already. */
@@ -59,9 +140,13 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
     t->count[i] = k->grid[i];
   }
   t->body = body;
-  t->group = raster(k);
+  Length x = {t->index[0], WAY_NONE};
+  ir_walk(&t->body, measure, &x);
+  t->group = raster(&t->body, k, x.way != WAY_NONE);
+  if (x.way == WAY_UP)
+    reverse(k, t);
   k->raster = 0;
-  k->grid[0] = count_blocks(k);
+  k->grid[0] = count_blocks(k, x.way == WAY_NONE);
   k->grid_rank = 1;
   k->grid_index[0] = ir_var(k, IRV_GRID, "block", DT_I64);
   return k;

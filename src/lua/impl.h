@@ -15,10 +15,11 @@
 #include "lua.h"
 
 enum {
-  LUAT_PENDING = 1024, /* results on their way to Lua; nested calls are at most 200 deep */
-  LUAT_NEST = 50,      /* tables in tables that become lists, and back */
-  LUAT_CHUNKS = 256,   /* texts that are kept for carets */
-  LUAT_TRACE = 12      /* levels of Lua that are looked through for a line */
+  LUAT_PENDING = 1024,    /* results on their way to Lua; nested calls are at most 200 deep */
+  LUAT_NEST = 50,         /* tables in tables that become lists, and back */
+  LUAT_BYTES = 128 << 20, /* of tensors between two cycles of the collector, at least */
+  LUAT_CHUNKS = 256,      /* texts that are kept for carets */
+  LUAT_TRACE = 12         /* levels of Lua that are looked through for a line */
 };
 
 /* Our userdata, by their metatable. */
@@ -36,7 +37,8 @@ typedef struct Luat { /* a session's Lua */
   Session *s;
   size_t refs;                  /* the session's, and one for each value of Lua's it holds */
   const void *meta[LUAT_TYPES]; /* metatables, for a cheap test */
-  size_t debt;                  /* bytes of tensors made since the collector was told */
+  size_t alive, made;           /* bytes of tensors that Lua holds; made since the last cycle */
+  size_t alive_before;          /* … and held after it */
   Status status;                /* of the entry that failed last */
   Span place;                   /* where Lua was when it raised its last error */
   bool stop;                    /* interrupted, leaving, or --emit is done: unwind everything */

@@ -275,17 +275,22 @@ void luat_args(Luat *t, lua_State *L, int first, int last, bool dtypes, Args *a)
 
 /* The session to Lua ------------------------------------------------------------------------ */
 
-/* The collector sees 32 bytes of a tensor of a gigabyte: it is told the rest. A tensor that shares
- * its memory with others counts each time, which only collects earlier. */
+/* A view counts by its own elements. */
+static size_t bytes_of(const Tensor *x) {
+  return (size_t)tensor_count(x) * dtype_size(x->dtype);
+}
+
+/* Lua's collector sees 24 bytes of a tensor of a gigabyte. So tensors have a pace of their own: a
+ * full cycle each time that as many bytes were made as were alive after the last one. */
 static void count_bytes(lua_State *L, const Tensor *x) {
-  enum { STEP = 64 << 10 };
   Luat *t = luat_of(L);
-  t->debt += storage_bytes(x->storage);
-  if (t->debt < STEP)
+  t->alive += bytes_of(x);
+  t->made += bytes_of(x);
+  if (t->made < LUAT_BYTES || t->made < t->alive_before)
     return;
-  size_t kb = t->debt >> 10;
-  t->debt = 0;
-  lua_gc(L, LUA_GCSTEP, kb > 1 << 20 ? 1 << 20 : (int)kb);
+  t->made = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  t->alive_before = t->alive;
 }
 
 /* The userdata is there, empty, before it takes its reference. */
@@ -428,6 +433,8 @@ static Value *any_value(lua_State *L) {
 static int collect(lua_State *L) {
   Value *v = any_value(L);
   Value old = *v;
+  if (old.kind == VAL_TENSOR)
+    luat_of(L)->alive -= bytes_of(old.as.tensor);
   *v = val_nil();
   val_release(old);
   return 0;

@@ -2,14 +2,21 @@
  *
  * In: lines from the editor. Out: entries run in the session. An entry goes on, with another
  * prompt, while the parser says that it is unfinished. After an error the session is as before the
- * entry. Tests: tests/repl.
+ * entry. What was pasted or recalled as several lines is taken as if it were typed line by line.
+ * Tests: tests/repl.
  */
 #include "repl.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "impl.h"
+
+/* Output --------------------------------------------------------------------------------------- */
 
 /* A write that fails ends the prompt. */
 void repl_say(Repl *r, const char *text) {
@@ -22,25 +29,83 @@ void repl_say(Repl *r, const char *text) {
 void repl_report(Repl *r) {
   Str text = str_new(r->arena);
   fflush(stdout);
-  diag_format_all(session_diags(r->s), r->o->color, &text);
+  diag_format_all(session_diags(r->s), r->color, &text);
   io_write(stderr, str_text(&text), text.n);
 }
 
-/* The interrupt flag is cleared first: a Ctrl-C belongs to the entry it was pressed in. */
-bool repl_entry(Repl *r, const char *text, size_t n) {
-  Status status = ST_OK;
-  char name[24];
-  snprintf(name, sizeof name, "tile:%u", r->count);
-  *r->o->interrupt = 0;
-  if (session_prompt(r->s, name, text, n, &status) == PROMPT_PENDING)
-    return true;
+/* What was shown before an error belongs before it. An interrupt has no diagnostic. */
+void repl_show(Repl *r, Status status, const Str *out) {
+  repl_say(r, str_text(out));
   if (status == ST_INTERRUPTED)
     repl_say(r, "interrupted\n");
   else
     repl_report(r);
-  fflush(stdout);
+}
+
+double repl_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The terminal may have been resized since the last entry. */
+static void set_width(Repl *r) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    session_set_width(r->s, size.ws_col);
+}
+
+/* Folders -------------------------------------------------------------------------------------- */
+
+/* All folders above it may be missing in a new home. */
+static void make_folders(char *path) {
+  for (char *p = path + 1; *p; p++)
+    if (*p == '/') {
+      *p = '\0';
+      mkdir(path, 0700);
+      *p = '/';
+    }
+  mkdir(path, 0700);
+}
+
+const char *repl_directory(Repl *r, const char *variable, const char *below_home, bool make) {
+  const char *base = getenv(variable), *home = getenv("HOME");
+  char *path;
+  if (base && base[0] == '/')
+    path = arena_printf(r->arena, "%s/tilesh", base);
+  else if (home && *home)
+    path = arena_printf(r->arena, "%s/%s/tilesh", home, below_home);
+  else
+    return NULL;
+  if (make)
+    make_folders(path);
+  return path;
+}
+
+/* Entries -------------------------------------------------------------------------------------- */
+
+/* The interrupt flag is cleared first: a Ctrl-C belongs to the entry it was pressed in. */
+static bool run_text(Repl *r, const char *text, size_t n) {
+  Status status = ST_OK;
+  char name[24];
+  Str none = str_new(r->arena);
+  snprintf(name, sizeof name, r->lua ? "lua:%u" : "tile:%u", r->count);
+  *r->o->interrupt = 0;
+  set_width(r);
+  PromptResult result = r->lua ? session_prompt_lua(r->s, name, text, n, &status)
+                               : session_prompt(r->s, name, text, n, &status);
+  if (result == PROMPT_PENDING)
+    return true;
+  repl_show(r, status, &none);
+  if (status == ST_OK && !r->lua)
+    repl_note(r, text, n);
+  r->leave |= session_exit_wanted(r->s, &r->status);
   r->count++;
   return false;
+}
+
+bool repl_entry(Repl *r, const char *text, size_t n) {
+  return run_text(r, text, n);
 }
 
 /* A pasted line without the prompt that was copied with it. */
@@ -54,64 +119,141 @@ static const char *strip_prompt(const char *line) {
 static bool is_word(const char *line, const char *word) {
   size_t n = strlen(word);
   line += strspn(line, " \t");
-  return strncmp(line, word, n) == 0 && line[n + strspn(line + n, " \t")] == '\0';
+  return strncmp(line, word, n) == 0 && line[n + strspn(line + n, " \t\r")] == '\0';
 }
 
 /* The lines of an entry live in its arena. */
 static void end_entry(Repl *r) {
+  r->lua = false;
   arena_reset(r->arena);
   r->entry = str_new(r->arena);
 }
 
-/* A command only at the start of an entry; inside a block a colon is the program's. */
-static void run_line(Repl *r, const char *line) {
-  bool first = r->entry.n == 0;
-  line = strip_prompt(line);
-  if (first && (is_word(line, "exit") || is_word(line, "quit"))) {
+/* In history, and for :edit. A blank before it keeps it out of history, as in shells. */
+static void remember(Repl *r, const char *entry) {
+  char *copy = strdup(entry);
+  free(r->last);
+  r->last = copy;
+  if (r->history && entry[0] != ' ')
+    editor_remember(r, entry);
+}
+
+/* Commands and words that only mean something where an entry begins; false: the line is none. */
+static bool run_first(Repl *r, const char *line) {
+  if (is_word(line, "exit") || is_word(line, "quit")) {
     r->leave = true;
-    return;
+    return true;
   }
-  if (first && line[strspn(line, " \t")] == '\0')
-    return;
-  if (first && line[0] == ':') {
+  const char *start = line + strspn(line, " \t\r");
+  if (*start == '\0')
+    return true;
+  if (*start != ':')
+    return false;
+  if (r->history && line[0] != ' ')
     editor_remember(r, line);
-    repl_command(r, line + 1);
+  set_width(r);
+  repl_command(r, start + 1);
+  if (!r->lua)
     end_entry(r);
-    return;
-  }
+  return true;
+}
+
+/* A `##` comment belongs to the kernel or function that follows. */
+static bool is_doc(const char *line) {
+  line += strspn(line, " \t");
+  return line[0] == '#' && line[1] == '#';
+}
+
+/* One more line of the entry: it runs once it is whole. */
+static void add_line(Repl *r, const char *line) {
+  bool doc = !r->lua && is_doc(line) && (r->entry.n == 0 || r->doc);
   str_add(&r->entry, line);
   str_addc(&r->entry, '\n');
-  if (repl_entry(r, r->entry.s, r->entry.n))
+  r->doc = doc;
+  if (doc)
+    return;
+  if (run_text(r, r->entry.s, r->entry.n))
     return;
   r->entry.s[r->entry.n - 1] = '\0'; /* history keeps it without the last newline */
-  editor_remember(r, r->entry.s);
+  if (!r->lua)
+    remember(r, r->entry.s);
+  else if (strchr(r->entry.s, '\n')) /* its first line is there already, as a command */
+    remember(r, arena_printf(r->arena, ":lua %s", r->entry.s));
   end_entry(r);
+}
+
+void repl_lua_line(Repl *r, const char *line) {
+  r->lua = true;
+  add_line(r, line);
+}
+
+/* A command only at the start of an entry; inside a block a colon is the program's. */
+static void run_line(Repl *r, const char *line) {
+  line = strip_prompt(line);
+  if (r->entry.n > 0 || !run_first(r, line))
+    add_line(r, line);
+}
+
+/* What the editor gave: one line, or several. Ctrl-C ends what is still to run of them. */
+static void run_lines(Repl *r, char *text) {
+  while (!r->leave) {
+    char *end = strchr(text, '\n');
+    if (end)
+      *end = '\0';
+    run_line(r, text);
+    if (!end || *r->o->interrupt)
+      return;
+    text = end + 1;
+    if (!*text)
+      return;
+  }
+}
+
+/* The prompt ----------------------------------------------------------------------------------- */
+
+/* Errors in it are shown; the prompt begins all the same. */
+static void run_init(Repl *r) {
+  const char *folder =
+      r->o->no_init || r->o->safe ? NULL : repl_directory(r, "XDG_CONFIG_HOME", ".config", false);
+  const char *path = folder ? arena_printf(r->arena, "%s/init.tile", folder) : NULL;
+  Str none = str_new(r->arena);
+  if (path && access(path, F_OK) == 0)
+    repl_show(r, session_run_file(r->s, path), &none);
+  end_entry(r);
+}
+
+/* One line. At the end of input an unfinished entry is given up first: the next end leaves. */
+static void read_line(Repl *r) {
+  bool interrupted = false, more = r->entry.n > 0;
+  bool got = editor_read(r, more ? "  ... " : "tile> ", &interrupted);
+  if (!got)
+    repl_say(r, "\n");
+  if (!got && !more)
+    r->leave = true;
+  if (!got || interrupted)
+    end_entry(r);
+  else
+    run_lines(r, r->line);
+  free(r->line);
+  r->line = NULL;
 }
 
 /* Leaves at the end of input, on quit, and when the output cannot be written. */
 int repl_run(Session *s, const ReplOptions *o) {
-  Repl r = {.name = "tilesh", .s = s, .o = o, .count = 1};
+  Repl r = {.name = "tilesh", .s = s, .o = o, .count = 1, .color = o->color, .history = true};
   r.arena = arena_new(NULL, "entry");
   r.entry = str_new(r.arena);
+  set_width(&r);
   editor_open(&r);
+  run_init(&r);
   repl_say(&r, "tilesh: :help lists the commands, Ctrl-D leaves\n");
-  while (!r.leave) {
-    bool interrupted = false;
-    if (!editor_read(&r, r.entry.n ? "  ... " : "tile> ", &interrupted)) {
-      repl_say(&r, "\n");
-      break;
-    }
-    if (interrupted) {
-      end_entry(&r);
-      continue;
-    }
-    run_line(&r, r.line);
-    free(r.line);
-    r.line = NULL;
-  }
-  free(r.line);
+  while (!r.leave)
+    read_line(&r);
   free(r.loaded);
+  free(r.last);
+  if (r.log)
+    fclose(r.log);
   editor_close(&r);
   arena_free(r.arena);
-  return 0;
+  return r.status;
 }

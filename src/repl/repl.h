@@ -11,10 +11,12 @@
 typedef struct ReplOptions {
   bool color;
   bool no_init;                     /* do not read the start-up file */
+  bool safe;                        /* no files but those named: no start-up file, no history */
   volatile sig_atomic_t *interrupt; /* set by Ctrl-C; cleared here before each entry */
 } ReplOptions;
 
-/* Reads entries until the end of input, `exit` or `quit`; returns the exit status. */
+/* Runs the start-up file ($XDG_CONFIG_HOME/tilesh/init.tile), then reads entries until the end of
+ * input, `exit` or `quit`; returns the exit status. */
 int repl_run(Session *s, const ReplOptions *o);
 
 #endif

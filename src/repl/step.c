@@ -7,16 +7,12 @@
 
 #include "impl.h"
 
-/* What was shown before an error belongs before it. */
+/* The evaluator polls Ctrl-C. */
 static void debug(Repl *r, SessionDebug what, const char *rest) {
   Str out = str_new(r->arena);
   *r->o->interrupt = 0;
   Status status = session_debug(r->s, what, rest, strlen(rest), &out);
-  repl_say(r, str_text(&out));
-  if (status == ST_INTERRUPTED)
-    repl_say(r, "interrupted\n");
-  else if (status != ST_OK)
-    repl_report(r);
+  repl_show(r, status, &out);
 }
 
 void prompt_step(Repl *r, const char *rest) {

@@ -77,20 +77,26 @@ static bool all_known(const SemaKernel *k) {
   return k->nextents == 0;
 }
 
-/* One walk over a kernel under one specialisation. Parameters have a block of their own, so that
- * the body may hide their names. */
+/* Opens the walk: statements go to `nowhere` until the body begins. Parameters have a block of
+ * their own, so that the body may hide their names. */
+static void enter_kernel(Check *c, Block *params, TStmts *nowhere) {
+  c->scope = c->kernel->scope;
+  c->tree = ARENA_NEW(c->a, SemaTree);
+  c->tree->kernel = c->kernel;
+  c->out = nowhere;
+  sema_block_push(c, params);
+  sema_signature_enter(c);
+}
+
+/* One walk over a kernel under one specialisation. Errors in the signature do not stop it: the
+ * body's own errors show in the same run. */
 static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, bool defining,
                               DiagSink *sink) {
-  Check c = {.a = a, .sink = sink, .kernel = k, .spec = s, .scope = k->scope, .defining = defining};
+  Check c = {.a = a, .sink = sink, .kernel = k, .spec = s, .defining = defining};
   Block params, body;
   TStmts nowhere = {0};
   size_t errors = sink->errors;
-  c.tree = ARENA_NEW(a, SemaTree);
-  c.tree->kernel = k;
-  c.out = &nowhere;
-  /* Errors in the signature do not stop the walk: the body's own errors show in the same run. */
-  sema_block_push(&c, &params);
-  sema_signature_enter(&c);
+  enter_kernel(&c, &params, &nowhere);
   sema_block_push(&c, &body);
   check_body(&c);
   if (sink->errors == errors && (!defining || all_known(k)))
@@ -98,16 +104,29 @@ static SemaTree *check_kernel(Arena *a, const SemaKernel *k, const SemaSpec *s, 
   return sink->errors == errors ? c.tree : NULL;
 }
 
-SemaKernel *sema_read(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
+/* As it is written; values and kinds of defaults are not known yet. */
+static SemaKernel *read_header(Arena *a, const AstKernel *ast, const SemaScope *scope,
+                               DiagSink *sink) {
   SemaKernel *k = ARENA_NEW(a, SemaKernel);
   k->ast = ast;
   k->scope = scope;
   return sema_signature_read(a, k, sink) ? k : NULL;
 }
 
+/* Entering it as a definition computes the defaults. */
+SemaKernel *sema_read(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
+  SemaKernel *k = read_header(a, ast, scope, sink);
+  Check c = {.a = a, .sink = sink, .kernel = k, .defining = true};
+  Block params;
+  TStmts nowhere = {0};
+  if (k)
+    enter_kernel(&c, &params, &nowhere);
+  return k;
+}
+
 /* The check at the definition throws its tree away: each call makes its own. */
 SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink) {
-  SemaKernel *k = sema_read(a, ast, scope, sink);
+  SemaKernel *k = read_header(a, ast, scope, sink);
   if (k)
     k->ok = check_kernel(a, k, NULL, true, sink) != NULL;
   return k;

@@ -305,16 +305,16 @@ static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up) {
   for (; i < b->n && !v; i++) {
     const AstStmt *s = b->v[i];
     Rest rest = {.block = b, .i = i + 1, .scope = c->block, .up = up};
-    if (s->kind == STMT_RETURN)
+    if (!in_fn(c, s))
+      v = sema_texpr_error(c, s->span);
+    else if (s->kind == STMT_RETURN)
       v = s->as.result ? sema_check_expr(c, s->as.result) : sema_no_value(c, s->span);
     else if (s->kind == STMT_IF && sema_returns(s))
       v = branch(c, s, 0, &rest);
     else if (sema_returns(s))
       v = loop(c, s, &rest);
-    else if (in_fn(c, s))
-      sema_check_stmt(c, s);
     else
-      v = sema_texpr_error(c, s->span);
+      sema_check_stmt(c, s);
     if (!v && sema_returns(s))
       break; /* it went on with the rest */
   }

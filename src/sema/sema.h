@@ -166,10 +166,6 @@ SemaKernel *sema_declare(Arena *a, const AstKernel *ast, const SemaScope *scope,
 /* Reads the signature alone, of a kernel whose body sema_declare has checked or sema_check will. */
 SemaKernel *sema_read(Arena *a, const AstKernel *ast, const SemaScope *scope, DiagSink *sink);
 
-/* "kernel matmul[BM = auto(128), E: dtype = f16](A: E[M, K]) -> (C: E[M, N])": the header's text.
- */
-const char *sema_signature(Arena *a, const SemaKernel *k);
-
 /* ---------------------------------------------------------------- specialisation */
 
 /* What makes one specialisation: two calls with equal ones share their compiled kernel. */
@@ -472,10 +468,11 @@ struct TStmt {
 /* A kernel under one specialisation, ready for the builder. */
 typedef struct SemaTree {
   const SemaKernel *kernel;
-  TBuf **buf;    /* by parameter (inputs, outputs): a tensor, or NULL */
-  TVar **var;    /* by parameter: a scalar, or NULL */
-  TExpr **init;  /* by parameter: an output's initial value, or NULL */
-  TVar **extent; /* symbolic extents, in order of first appearance */
+  SemaValue *statics; /* by index: the compile-time parameters' values here, defaults included */
+  TBuf **buf;         /* by parameter (inputs, outputs): a tensor, or NULL */
+  TVar **var;         /* by parameter: a scalar, or NULL */
+  TExpr **init;       /* by parameter: an output's initial value, or NULL */
+  TVar **extent;      /* symbolic extents, in order of first appearance */
   size_t nextents;
   TVar *sms;  /* or NULL */
   TStmts pre; /* lets before the grid */

@@ -182,16 +182,6 @@ bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
   return ok;
 }
 
-/* For :help and messages; without the blank before the brace. */
-const char *sema_signature(Arena *a, const SemaKernel *k) {
-  Span s = k->ast->header;
-  size_t n = s.end - s.begin;
-  const char *text = s.file->text + s.begin;
-  while (n && (text[n - 1] == ' ' || text[n - 1] == '\n' || text[n - 1] == '\t'))
-    n--;
-  return arena_strndup(a, text, n);
-}
-
 /* ---------------------------------------------------------------- compile-time parameters */
 
 /* A compile-time value as the body sees it: numbers without a type unless one is written. */
@@ -285,12 +275,14 @@ static TExpr *static_value(Check *c, size_t i) {
 
 /* In order, so that defaults see those before. */
 static void enter_statics(Check *c) {
+  c->tree->statics = ARENA_ARRAY(c->a, SemaValue, c->kernel->nstatics);
   for (size_t i = 0; i < c->kernel->nstatics; i++) {
     SemaStatic *s = &c->kernel->statics[i];
     TExpr *v = static_value(c, i);
     /* The default's kind is the parameter's where no type says it. */
     if (c->defining && to_value(v, &s->value) && s->kind == SV_UNSET)
       s->kind = s->value.kind;
+    to_value(v, &c->tree->statics[i]);
     sema_sym_value(c, s->name, v, "a compile-time parameter");
   }
 }

@@ -37,6 +37,15 @@ void sema_check_block_into(Check *c, const AstBlock *b, TStmts *out) {
 
 /* ---------------------------------------------------------------- the rest */
 
+static void check_if(Check *c, const AstStmt *s, size_t k);
+
+/* Each arm nests in the one before it. */
+static void check_arms(Check *c, const AstStmt *s, size_t k) {
+  if (sema_enter(c, s->span))
+    check_if(c, s, k);
+  sema_leave(c);
+}
+
 /* Arms from the k-th on: an `else if` is an IF in the other branch, with what its condition
  * needs. */
 static void check_if(Check *c, const AstStmt *s, size_t k) {
@@ -51,7 +60,7 @@ static void check_if(Check *c, const AstStmt *s, size_t k) {
     if (known)
       sema_check_block(c, &s->as.branch.arms[k].body);
     else
-      check_if(c, s, k + 1);
+      check_arms(c, s, k + 1);
     return;
   }
   if (sema_is_error(cond))
@@ -63,7 +72,7 @@ static void check_if(Check *c, const AstStmt *s, size_t k) {
   /* An `else if` runs its condition only there. */
   TStmts *out = c->out;
   c->out = &t->as.branch.other;
-  check_if(c, s, k + 1);
+  check_arms(c, s, k + 1);
   c->out = out;
   VEC_PUSH(c->a, c->out, t);
 }

@@ -246,7 +246,7 @@ Value builtin_len(Args *a) {
   Value v = a->v[0];
   if (v.kind == VAL_STRING)
     return val_int((int64_t)v.as.obj->as.string.n);
-  if (val_is_sequence(v) || (v.kind == VAL_TENSOR && v.as.tensor->rank > 0))
+  if (host_has_length(v))
     return val_int((int64_t)host_length(v));
   host_fail(a->s, E0801, a->spans[0], "%s has no length", val_describe(a->s, v));
 }

@@ -317,6 +317,7 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   for (size_t i = 0; i < p.n; i++)
     args[i] = sema_arg(s, &p, i);
   start(l, s, a, kernel_spec(s, kernel, args, a->span), &p);
+  launch_fits(l, kernel_sema(s, kernel));
   bind_given(l, &p);
   bind(l);
   allocate(l);
@@ -359,8 +360,10 @@ static uint8_t *unwritten(Launch *l, size_t i) {
 /* Compiled once; the bytecode lives as long as the specialisation. */
 static EvalProgram *program(Launch *l, const IrKernel *k) {
   EvalProgram **slot = k == l->ir ? &l->spec->program : &launch_variant(l)->program;
+  double start = session_now();
   if (!*slot)
-    *slot = eval_compile(l->spec->arena, (IrKernel *)(uintptr_t)k, &l->s->diags);
+    *slot = eval_compile(spec_arena(l), (IrKernel *)(uintptr_t)k, &l->s->diags);
+  l->s->times.compile += session_now() - start;
   if (!*slot)
     host_fail_with(l->s, ST_COMPILE);
   return *slot;
@@ -399,8 +402,7 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks) {
                        .checks = checks,
                        .shake = s->options.shake,
                        .interrupt = s->options.interrupt,
-                       .print = s->options.out,
-                       .shared_limit = session_target(s)->shared_limit};
+                       .print = s->options.out};
 }
 
 /* Parameters that lowering added: what had no room in shared memory. */
@@ -454,7 +456,9 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;
   o.blocks_run = &l->blocks_run;
+  double start = session_now();
   Status status = eval_run(p, b, &o, &l->s->diags);
+  l->s->times.kernel += session_now() - start;
   if (status != ST_OK)
     launch_forget(l);
   return status;

@@ -58,7 +58,7 @@ void debug_names(Session *s, Str *out);
 bool debug_show(Session *s, const char *name, size_t n, Str *out);
 /* Scalars whose value is not the one last shown: "  ko = 1, m = 2.5". */
 void debug_changes(Session *s, Str *out);
-/* Whether the kernel has a tile or variable of that name here. */
+/* Whether the kernel has a tile, variable or tensor of that name, here or elsewhere. */
 bool debug_has(Session *s, const char *name, size_t n);
 /* Remembers the watched value; true, with words, where it is not what was remembered. */
 bool debug_watch(Session *s, Str *out);

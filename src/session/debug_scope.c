@@ -167,7 +167,8 @@ bool debug_has(Session *s, const char *name, size_t n) {
     return false;
   Scope sc = scope_of(s);
   name = intern(s, name, n);
-  return find(&sc, name) || parameter(s->debug, name);
+  return find(&sc, name) || parameter(s->debug, name) ||
+         (s->debug->ast && debug_declares(s->debug->ast, name));
 }
 
 /* A new tensor with the tile's elements; the session's list of temporaries owns it. */
@@ -221,10 +222,9 @@ static void bind_names(Session *s, const AstFile *f) {
   const Debug *d = s->debug;
   const Launch *l = &d->l;
   for (size_t i = 0; d->sema && i < d->sema->nstatics; i++) {
-    SemaValue v = {.kind = SV_UNSET};
     const char *name = d->sema->statics[i].name.text;
-    if (mentions(f, name) && sema_value(session_scratch(s), d->sema, d->l.spec->sema, i, &v))
-      host_bind(s, name, static_value(s, &v));
+    if (mentions(f, name))
+      host_bind(s, name, static_value(s, &d->l.spec->statics[i]));
   }
   for (size_t i = 0; i < l->n; i++) {
     const IrBuffer *b = l->ir->params.v[i].buf;
@@ -318,11 +318,8 @@ void debug_names(Session *s, Str *out) {
     str_addc(out, '\n');
   }
   for (size_t i = 0; d->sema && i < d->sema->nstatics; i++) {
-    SemaValue v = {.kind = SV_UNSET};
-    if (!sema_value(session_scratch(s), d->sema, d->l.spec->sema, i, &v))
-      continue;
     str_addf(out, "%s = ", d->sema->statics[i].name.text);
-    val_print(s, static_value(s, &v), true, out);
+    val_print(s, static_value(s, &l->spec->statics[i]), true, out);
     str_addc(out, '\n');
   }
 }

@@ -1,8 +1,9 @@
 /* device.c: where kernels run: the evaluator, or a CUDA device through src/gpu.
  *
- * In: --device, use_device, :device. Out: one open device a session, or none. It is opened when the
- * first kernel is called, never before; without --device a missing one is no error. Tests:
- * tests/gpu; without a device tests/cli/run.
+ * In: --device, use_device, :device. Out: the device in use, or none; those that were used before
+ * stay open, for tensors live there. One is opened when the first kernel is called, never before;
+ * without --device a missing one is no error. Tests: tests/gpu; without a device tests/cli/run;
+ * with two, scripts/gpu-check.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ SessionGpu *device_state(Session *s) {
     return s->gpu;
   s->gpu = session_alloc(s, sizeof *s->gpu);
   s->gpu->rt = gpu_rt_new(&(GpuConfig){.interrupted = interrupted, .ctx = s});
+  s->gpu->first = s->gpu;
   return s->gpu;
 }
 
@@ -42,16 +44,31 @@ static void release(void *handle) {
   free(b);
 }
 
-/* A failure leaves no device; the reason is in why. */
+/* The device of that ordinal among those that are open. */
+static SessionGpu *opened(SessionGpu *g, int ordinal) {
+  for (g = g->first; g; g = g->next)
+    if (g->gpu && gpu_props(g->gpu)->ordinal == ordinal)
+      return g;
+  return NULL;
+}
+
+/* Makes it the one in use. A failure changes nothing; the reason is in why. */
 static Status open_device(Session *s, int ordinal, Str *why) {
-  SessionGpu *g = device_state(s);
-  Status status = gpu_open(g->rt, ordinal, &g->gpu, why);
-  if (status != ST_OK) {
-    g->gpu = NULL;
+  SessionGpu *g = device_state(s), *first = g->first;
+  Gpu *gpu;
+  Status status = gpu_open(g->rt, ordinal, &gpu, why);
+  if (status != ST_OK)
     return status;
+  if (first->gpu) {
+    g = session_alloc(s, sizeof *g);
+    *g = (SessionGpu){.rt = first->rt, .first = first, .next = first->next};
+    first->next = g;
   }
+  g->gpu = gpu;
+  g->decided = true;
   snprintf(g->name, sizeof g->name, "cuda:%d", ordinal);
   g->device = (StorageDevice){g->name, fetch, release};
+  s->gpu = g;
   return ST_OK;
 }
 
@@ -97,7 +114,7 @@ bool device_is_gpu(Session *s) {
     g->decided = false;
     no_device(s, &why, none);
   }
-  return g->gpu != NULL;
+  return s->gpu->gpu != NULL;
 }
 
 /* Starting the driver takes as long as compiling does: a helper thread does it meanwhile, and
@@ -109,33 +126,37 @@ void device_expect(Session *s) {
     gpu_start_async(device_state(s)->rt, ordinal);
 }
 
-/* Switching to the CPU keeps the device open: tensors may still live there. */
+/* Devices stay open when another is chosen, the CPU too; what was queued is waited for, so that its
+ * faults are told before anything else happens. */
 void device_use(Session *s, const char *name, Span span) {
   int ordinal = ordinal_of(name);
   if (strcmp(name, "cpu") != 0 && ordinal < 0)
     bad_name(s, name, span);
-  if (s->gpu && s->gpu->gpu) {
+  if (s->gpu && s->gpu->gpu)
     device_finish(s);
-    if (ordinal >= 0 && strcmp(s->gpu->name, arena_printf(s->line, "cuda:%d", ordinal)) != 0)
-      host_fail(s, E0822, span, "one session uses one CUDA device, and %s is open", s->gpu->name);
-  } else if (ordinal >= 0) {
+  if (ordinal >= 0) {
+    SessionGpu *g = opened(device_state(s), ordinal);
     Str why = session_str(s);
-    if (open_device(s, ordinal, &why) != ST_OK)
+    if (g)
+      s->gpu = g;
+    else if (open_device(s, ordinal, &why) != ST_OK)
       no_device(s, &why, span);
-    s->gpu->decided = true;
   }
   s->options.device = arena_strdup(s->arena, name);
 }
 
 /* After all tensors are gone: their device copies need the device to be freed. */
 void device_free(Session *s) {
-  SessionGpu *g = s->gpu;
-  if (!g)
-    return;
-  gpu_close(g->gpu);
-  gpu_rt_free(g->rt);
-  free(g->queued);
-  free(g);
+  SessionGpu *g = s->gpu ? s->gpu->first : NULL;
+  GpuRt *rt = g ? g->rt : NULL;
+  for (SessionGpu *next; g; g = next) {
+    next = g->next;
+    gpu_close(g->gpu);
+    free(g->queued);
+    free(g);
+  }
+  if (rt)
+    gpu_rt_free(rt);
   s->gpu = NULL;
 }
 

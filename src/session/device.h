@@ -17,14 +17,16 @@ typedef struct Queued { /* a call whose end has not been waited for */
   const CudaText *text;
 } Queued;
 
-struct SessionGpu {
-  GpuRt *rt;
-  Gpu *gpu; /* NULL: kernels run on the evaluator */
+struct SessionGpu {                /* one device; Session.gpu is the one in use */
+  GpuRt *rt;                       /* of all */
+  struct SessionGpu *first, *next; /* of those that were opened */
+  Gpu *gpu;                        /* NULL: none is; kernels run on the evaluator */
   bool decided;
   char name[32]; /* "cuda:0" */
   StorageDevice device;
   Queued *queued;
   size_t nqueued, cap;
+  double bytes_per_s; /* of a large copy; 0: not measured yet (roofline.c) */
 };
 
 typedef struct Buffer { /* a storage's device copy */

@@ -36,7 +36,7 @@ void gpu_program_free(GpuProgram *p) {
 static CudaText *text_of(Launch *l, Variant *v, const IrKernel **thread) {
   Session *s = l->s;
   *thread = variant_thread(l, v, &s->diags);
-  CudaText *text = *thread ? cuda_print(l->spec->arena, *thread, v->target, &s->diags) : NULL;
+  CudaText *text = *thread ? cuda_print(spec_arena(l), *thread, v->target, &s->diags) : NULL;
   if (!text)
     session_fail_call(s, ST_COMPILE, l->span, l->name);
   return text;
@@ -52,7 +52,9 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
                     .text = text->text,
                     .arch = session_target(s)->name,
                     .want_ptx = ptx};
-  Status status = gpu_compile(device_state(s)->rt, &job, l->spec->arena, &image, &why);
+  double start = session_now();
+  Status status = gpu_compile(device_state(s)->rt, &job, spec_arena(l), &image, &why);
+  s->times.compile += session_now() - start;
   if (status == ST_OK)
     return image;
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));

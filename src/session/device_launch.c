@@ -32,8 +32,8 @@ Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where)
   Session *s = l->s;
   SessionGpu *g = s->gpu;
   Buffer *b = storage_device_handle(storage);
-  if (b)
-    return b;
+  if (b && b->g == g)
+    return b; /* a copy on another device goes: the caller has seen to what it held */
   b = session_alloc(s, sizeof *b);
   b->g = g;
   if (!allocate(s, storage_bytes(storage), name, &b->p)) {
@@ -67,13 +67,21 @@ Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, cons
 static void to_device(Launch *l, size_t i) {
   Tensor *t = l->tensor[i];
   Storage *storage = t->storage;
-  if (storage_on_device(storage))
+  Buffer *b = storage_device_handle(storage);
+  Str why = session_str(l->s);
+  bool here = b && b->g == l->s->gpu;
+  if (here && storage_on_device(storage))
     return;
-  Buffer *b = device_buffer(l, storage, l->ir->params.v[i].buf->name, l->where[i]);
+  if (b && !here && !tensor_to_host(t, &why))
+    host_fail(l->s, E0807, l->where[i], "%s", str_text(&why));
+  b = device_buffer(l, storage, l->ir->params.v[i].buf->name, l->where[i]);
   const IrBuffer *buf = l->ir->params.v[i].buf;
   if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
     return; /* nothing there that the kernel could read */
-  if (gpu_upload(b->g->gpu, b->p, tensor_storage_data(t), storage_bytes(storage)) != ST_OK)
+  double start = session_now();
+  Status status = gpu_upload(b->g->gpu, b->p, tensor_storage_data(t), storage_bytes(storage));
+  l->s->times.copy += session_now() - start;
+  if (status != ST_OK)
     device_failed(l->s, l->where[i]);
   storage_device_synced(storage);
 }
@@ -212,7 +220,10 @@ void device_remember(Session *s, Span span, const char *name, const CudaText *te
 /* Returns at once; what the host still holds of the outputs is stale from here on. */
 void device_launch(Launch *l, DevicePrepared *p) {
   prepare(l, p);
-  if (!p->empty && gpu_launch(l->s->gpu->gpu, &p->launch) != ST_OK)
+  double start = session_now();
+  Status status = p->empty ? ST_OK : gpu_launch(l->s->gpu->gpu, &p->launch);
+  l->s->times.launch += session_now() - start;
+  if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);
   device_remember(l->s, l->span, l->name, p->program->text);

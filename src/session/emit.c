@@ -14,7 +14,7 @@ static void emit_level(Launch *l, IrLevel level, Str *out) {
     LowerRequest r = variant_request(v);
     r.notes = NULL; /* they are in the variant's already, or come when it is lowered to run */
     k = level == IR_THREAD ? variant_thread(l, v, &l->s->diags)
-                           : lower_to(l->spec->arena, k, level, &r, &l->s->diags);
+                           : lower_to(spec_arena(l), k, level, &r, &l->s->diags);
     if (!k)
       session_fail_call(l->s, ST_COMPILE, l->span, l->name);
   }

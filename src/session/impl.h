@@ -90,6 +90,7 @@ struct Session {
   bool leaving;                /* os.exit was called … */
   int exit_status;             /* … with this */
   Debug *debug;                /* the call that is stepped, or NULL */
+  SessionTimes times;          /* since they were last asked for */
 };
 
 /* Errors (session.c) ----------------------------------------------------------------------- */
@@ -160,7 +161,8 @@ void host_unpack(Session *s, Value v, size_t n, Span span, Value *out);
 /* Statements with files of their own: import.c, assert.c. */
 void host_import(Session *s, const AstStmt *st, bool top);
 void host_assert(Session *s, const AstStmt *st);
-/* Elements of a list, a tuple, or a tensor's first axis. */
+/* Elements of a list, a tuple, a tensor's first axis, or the names of a record. */
+bool host_has_length(Value v);
 size_t host_length(Value v);
 Value host_element(Session *s, Value v, size_t i, Span span);
 /* `a == b` and the like; chains give a bool, tensors element by element. */
@@ -260,8 +262,10 @@ bool device_is_gpu(Session *s);
 
 /* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 
-void kernels_free(Session *s); /* specialisations and the device */
-void debug_free(Session *s);   /* stepping is over */
+void kernels_free(Session *s);   /* specialisations and the device */
+void debug_free(Session *s);     /* stepping is over */
+double session_now(void);        /* seconds of a clock that never jumps */
+void session_forget(Session *s); /* the values of all globals go (session.c) */
 
 /* A call: binds, runs, gives the outputs (several: a tuple). */
 Value kernel_call(Session *s, Value kernel, Args *a);

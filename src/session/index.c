@@ -130,13 +130,24 @@ Value host_index(Session *s, Value x, const TensorIndex *ix, size_t n, Span span
   return part_value(s, part_of(s, x, ix, n, span), span);
 }
 
+bool host_has_length(Value v) {
+  return val_is_sequence(v) || v.kind == VAL_RECORD ||
+         (v.kind == VAL_TENSOR && v.as.tensor->rank > 0);
+}
+
 /* Of what host_element can take apart. */
 size_t host_length(Value v) {
+  if (v.kind == VAL_RECORD)
+    return v.as.obj->as.record.n;
   return v.kind == VAL_TENSOR ? (size_t)v.as.tensor->extent[0] : v.as.obj->as.list.n;
 }
 
-/* A row of a tensor is a view, an element of a vector a number. */
+/* A row of a tensor is a view, an element of a vector a number; a record gives its names. */
 Value host_element(Session *s, Value v, size_t i, Span span) {
+  if (v.kind == VAL_RECORD) {
+    const char *name = v.as.obj->as.record.v[i].name;
+    return val_string(s, name, strlen(name));
+  }
   if (v.kind != VAL_TENSOR)
     return val_keep(s, v.as.obj->as.list.v[i]);
   TensorIndex ix = {TIX_INT, (int64_t)i, 0, 1, false, false};
@@ -145,10 +156,34 @@ Value host_element(Session *s, Value v, size_t i, Span span) {
   return part_value(s, host_new_tensor(s, view, &why, span).as.tensor, span);
 }
 
+/* r["layers.0.weight"]: names in files need not be names of the language. */
+static Value record_field(Session *s, const AstExpr *e, Value base) {
+  const AstAxis *axis = &e->as.index.axes[0];
+  const Object *o = base.as.obj;
+  if (e->as.index.n != 1 || axis->kind != AXIS_SINGLE)
+    host_fail(s, E0803, e->span, "a record takes one name: r[\"name\"]");
+  Value key = host_eval(s, axis->start);
+  if (key.kind != VAL_STRING)
+    host_fail(s, E0801, axis->span, "the name of a record's field is a string, not %s",
+              val_describe(s, key));
+  const char **names = ARENA_ARRAY(session_scratch(s), const char *, o->as.record.n);
+  for (size_t i = 0; i < o->as.record.n; i++) {
+    names[i] = o->as.record.v[i].name;
+    if (strcmp(names[i], val_text(key)) == 0)
+      return val_keep(s, o->as.record.v[i].value);
+  }
+  const char *near = names_closest(val_text(key), names, o->as.record.n);
+  host_fail_hint(s, E0814, axis->span,
+                 near ? arena_printf(s->line, "did you mean \"%s\"?", near) : NULL,
+                 "the record has no field named \"%s\"", val_text(key));
+}
+
 /* The value of x[…]. */
 Value index_get(Session *s, const AstExpr *e, Value base) {
   if (base.kind == VAL_TENSOR)
     return part_value(s, select_part(s, e, base), e->span);
+  if (base.kind == VAL_RECORD)
+    return record_field(s, e, base);
   check_sequence(s, e, base);
   if (e->as.index.axes[0].kind != AXIS_SINGLE)
     return sequence_slice(s, e, base);

@@ -340,7 +340,7 @@ static Flow do_for(Session *s, const AstStmt *st, Value *result) {
     return for_range(s, st, &r, result);
   }
   Value v = host_eval(s, e);
-  if (!val_is_sequence(v) && !(v.kind == VAL_TENSOR && v.as.tensor->rank > 0))
+  if (!host_has_length(v))
     host_fail_hint(s, E0815, e->span,
                    "for x in range(n), a list, a tuple, or a tensor's first axis",
                    "%s cannot be iterated", val_describe(s, v));

@@ -150,6 +150,13 @@ static void apply_settings(Session *s, const KernelInfo *info, const Object *ker
   }
 }
 
+SemaSpec *kernel_settings(Session *s, Value kernel, Span span) {
+  KernelInfo *info = info_of(s, kernel);
+  SemaSpec *spec = sema_spec_new(session_scratch(s), info->sema);
+  apply_settings(s, info, kernel.as.obj, spec, span);
+  return spec;
+}
+
 /* A new kernel value; the old one keeps its settings. Wrong names fail here. */
 Value kernel_with(Session *s, Value kernel, const Field *settings, size_t count, Span span) {
   const Object *old = kernel.as.obj;
@@ -248,12 +255,20 @@ static Spec *new_spec(Session *s) {
   return p;
 }
 
+Arena *spec_arena(const Launch *l) {
+  arena_set_guard(l->spec->arena, l->s->guard);
+  return l->spec->arena;
+}
+
 /* Builds the IR of a specialisation. */
 static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   Spec *p = new_spec(s);
+  double start = session_now();
   const SemaSpec *copy = p->sema = sema_spec_copy(p->arena, info->sema, spec);
   SemaTree *tree = sema_check(p->arena, info->sema, copy, &s->diags);
+  p->statics = tree ? tree->statics : NULL;
   p->ir = tree && s->diags.errors == 0 ? ir_build(p->arena, s->names, tree, &s->diags) : NULL;
+  s->times.compile += session_now() - start;
   if (!p->ir || s->diags.errors > 0)
     compile_failed(s);
   return p;
@@ -272,10 +287,10 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
     return p;
   }
   Arena *a = session_scratch(s);
-  SemaSpec *spec = sema_spec_new(a, info->sema);
-  apply_settings(s, info, kernel.as.obj, spec, call);
+  SemaSpec *spec = kernel_settings(s, kernel, call);
   if (!sema_bind(a, info->sema, spec, args, call, &s->diags))
     compile_failed(s);
+  kernel_tune(s, info, spec, args);
   Str key = session_str(s);
   make_key(s, info, spec, &key);
   Spec *p = map_getn(info->specs, str_text(&key), key.n);

@@ -17,29 +17,32 @@ typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for
 /* A specialisation lowered for a target and for what is known of a call's tensors (variant.c). */
 typedef struct Variant {
   const Target *target;
-  LowerFact *fact;      /* by id of the buffers of the specialisation's IR */
-  int candidate;        /* how many schedules the gate has refused */
-  IrKernel *thread;     /* NULL until asked for */
-  LowerNotes notes;     /* what was chosen and why, for :explain */
-  EvalProgram *program; /* of thread; NULL until run */
-  GpuProgram *gpu;      /* NULL until launched on the device */
+  const struct SessionGpu *device; /* whose module `gpu` is; NULL: none was open */
+  LowerFact *fact;                 /* by id of the buffers of the specialisation's IR */
+  int candidate;                   /* how many schedules the gate has refused */
+  IrKernel *thread;                /* NULL until asked for */
+  LowerNotes notes;                /* what was chosen and why, for :explain */
+  EvalProgram *program;            /* of thread; NULL until run */
+  GpuProgram *gpu;                 /* NULL until launched on the device */
   struct Variant *next;
 } Variant;
 
 typedef struct Spec {
-  Arena *arena;         /* of everything here */
-  IrKernel *ir;         /* as written: tile level, or the level of the IR text */
-  const SemaSpec *sema; /* what it was made for; NULL: read from IR text */
-  EvalProgram *program; /* of ir; NULL until run */
-  Variant *variants;    /* lowered from it */
-  uint64_t generation;  /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;    /* of all specialisations of the session */
+  Arena *arena;             /* of everything here */
+  IrKernel *ir;             /* as written: tile level, or the level of the IR text */
+  const SemaSpec *sema;     /* what it was made for; NULL: read from IR text */
+  const SemaValue *statics; /* compile-time parameters; NULL: read from IR text */
+  EvalProgram *program;     /* of ir; NULL until run */
+  Variant *variants;        /* lowered from it */
+  uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
+  struct Spec *next;   /* of all specialisations of the session */
 } Spec;
 
 typedef struct KernelInfo {
   const AstKernel *ast; /* or NULL */
   SemaKernel *sema;     /* or NULL */
   Map *specs;           /* key text to Spec */
+  Map *tuned;           /* key text to Tuned (tune.c); NULL: none yet */
 } KernelInfo;
 
 struct KernelCache {
@@ -120,16 +123,32 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
 EvalOptions session_eval_options(Session *s, EvalChecks checks);
 /* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
+/* Sets the tile sizes of a product that are `auto` and not set, by its cost at the arguments'
+ * extents, where the target has a schedule that the model knows. */
+void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
+/* What k[BM = 64] set; the rest is unset. */
+SemaSpec *kernel_settings(Session *s, Value kernel, Span span);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
+
+/* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
+ * k: its definition, or NULL. */
+void launch_fits(const Launch *l, const SemaKernel *k);
 
 /* A function by its name in a module's scope, as kernels see it (kernel.c); ast NULL: none. */
 SemaFn kernel_fn(Module *from, const char *module, const char *name);
 /* The i-th function of a module's scope, or NULL past the last. */
 const char *kernel_visible_name(const Module *m, size_t i);
 
+/* Blocks that a multiprocessor of the target holds at a time. registers: of a thread, 0: not looked
+ * at; bytes: of shared memory, with what the system reserves or without. (stats.c) */
+int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_t bytes,
+                         bool with_reserved);
 /* What kernels are compiled for, and how many multiprocessors it has. */
 const Target *session_target(Session *s);
 int64_t session_sms(Session *s);
+/* The arena of the launch's specialisation, leaving to the boundary that is open now: it may have
+ * been made under one that is gone. */
+Arena *spec_arena(const Launch *l);
 /* All specialisations of the session. */
 KernelCache *kernel_cache(Session *s);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
@@ -142,6 +161,8 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
 /* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
  * launch is none, or where the library is not there (peer.c). */
 bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
+/* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
+double device_roofline(Launch *l, double ms, double flops, double bytes);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
 /* Gives back what the device holds; after the session's values are gone. */
 void device_free(Session *s);

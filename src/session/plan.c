@@ -193,14 +193,14 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
 
 /* Uses --------------------------------------------------------------------------------------- */
 
-static bool same_tensor(const PlanArg *a, Value v) {
+static bool same_tensor(const PlanArg *a, Value v, const SessionGpu *g) {
   if (v.kind != VAL_TENSOR)
     return false;
   const Tensor *t = v.as.tensor;
   size_t bytes = sizeof *a->extent * (size_t)a->rank;
   return t->dtype == a->dtype && t->rank == a->rank && offset_of(t) == a->offset &&
          memcmp(t->extent, a->extent, bytes) == 0 && memcmp(t->stride, a->stride, bytes) == 0 &&
-         storage_on_device(t->storage);
+         storage_on_device(t->storage) && ((Buffer *)storage_device_handle(t->storage))->g == g;
 }
 
 /* A number is part of the plan: grids, maps and outputs follow from it. */
@@ -223,7 +223,7 @@ static bool fits(const Plan *p, const Session *s, const Args *a) {
       a->n != p->ninputs + p->given || (p->given && strcmp(a->names[p->ninputs], "out") != 0))
     return false;
   for (size_t i = 0; i < a->n; i++)
-    if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i])
+    if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i], p->g)
                          : !same_number(p->arg[i].number, a->v[i]))
       return false;
   return apart(p, a);

@@ -31,6 +31,7 @@ static Status failure_status(DiagCode code) {
   case E0831:
   case E0832:
   case E0833:
+  case E0834:
     return ST_USAGE;
   default:
     return ST_FAIL;
@@ -256,6 +257,11 @@ static void break_cycles(Session *s) {
   }
 }
 
+/* The session stays; its names are the caller's to clear. Cycles stay too, until its end. */
+void session_forget(Session *s) {
+  release_globals(s);
+}
+
 /* In the order of who needs whom: values, specialisations, the device, texts, arenas. */
 void session_free(Session *s) {
   if (!s)
@@ -388,7 +394,9 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
   s->current = u;
   ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
   AstFile *f = NULL;
+  double start = session_now();
   *status = parse_file(&in, &f);
+  s->times.parse += session_now() - start;
   u->keep = f && must_keep(f);
   return f;
 }
@@ -399,6 +407,10 @@ void session_keep(Session *s) {
     s->current->keep = true;
 }
 
+static bool defines(const AstStmt *st) {
+  return st->kind == STMT_KERNEL || st->kind == STMT_FN || st->kind == STMT_IMPORT;
+}
+
 /* Kernels are checked first: a file that does not compile runs nothing (declare.c). */
 void session_run_block(Session *s, const AstFile *f, Module *m) {
   Value result = val_nil();
@@ -406,7 +418,8 @@ void session_run_block(Session *s, const AstFile *f, Module *m) {
   kernels_declare(s, f, m);
   s->module = m;
   for (size_t i = 0; i < f->body.n; i++)
-    host_stmt(s, f->body.v[i], true, &result);
+    if (s->options.mode != MODE_DEFINE || defines(f->body.v[i]))
+      host_stmt(s, f->body.v[i], true, &result);
   s->module = outer;
 }
 

@@ -22,7 +22,8 @@ typedef enum SessionMode {
   MODE_RUN,   /* tests are skipped; `check` and `bench` statements run */
   MODE_TEST,  /* bench statements are skipped, tests are collected for session_run_tests */
   MODE_CHECK, /* as MODE_RUN, but every kernel call is checked with all checkers; no bench */
-  MODE_BENCH  /* tests and checks are skipped */
+  MODE_BENCH, /* tests and checks are skipped */
+  MODE_DEFINE /* only what defines: kernels, functions, imports */
 } SessionMode;
 
 typedef enum SessionEmit {
@@ -140,13 +141,46 @@ void session_each_global(Session *s, void (*fn)(void *ctx, const char *name, con
                          void *ctx);
 /* Describes the type of an expression, which it evaluates (`:type`). */
 Status session_type_of(Session *s, const char *text, size_t n, Str *out);
-/* The documentation of a global or builtin: signature and `##` comment; false if there is none. */
+/* The documentation of a name, `module.name` too: signature and comment; false if there is none. */
 bool session_help(Session *s, const char *name, Str *out);
 /* Calls fn for the names a completion of `prefix` may take. */
+/* One line, and the text of its comment or row (NULL: none): of a kernel, fn, builtin, statement.
+ */
+bool session_signature(Session *s, const char *name, Str *out, const char **doc);
+/* Kind, place, and where it was defined (`:info`); false if there is no such name. */
+bool session_info(Session *s, const char *name, Str *out);
 void session_complete(Session *s, const char *prefix, void (*fn)(void *ctx, const char *name),
                       void *ctx);
 /* The stage's text of a kernel call's kernel (`:ir f(a, b)`, --emit). */
 Status session_emit_call(Session *s, const char *text, size_t n, SessionEmit stage, Str *out);
+/* How a kernel is compiled for the session's target; needs no device. text: a call, or a kernel
+ * alone, whose extents are then assumed. */
+typedef enum SessionExplain {
+  EXPLAIN_CHOICES, /* what was chosen and why */
+  EXPLAIN_SHARED,  /* shared memory by name */
+  EXPLAIN_LAYOUT   /* text ends with a tile's name: who holds which element */
+} SessionExplain;
+Status session_explain(Session *s, SessionExplain what, const char *text, size_t n, Str *out);
+
+/* What a running session can change: threads, checks, shake, arch, bursts, width. value NULL: only
+ * whether there is such an option. False with words in why. */
+bool session_set(Session *s, const char *name, const char *value, Str *why);
+/* Calls fn for each option in order, with its value. */
+void session_each_setting(Session *s, void (*fn)(void *ctx, const char *name, const char *value),
+                          void *ctx);
+/* Names, imports, random numbers and `_` as at the start; device and settings stay. */
+void session_reset(Session *s);
+/* Whether a text is a program by itself: what only the prompt takes is not. */
+bool session_is_program(Session *s, const char *text, size_t n);
+/* Columns of the terminal; 0: 80. */
+void session_set_width(Session *s, size_t columns);
+/* Where the seconds went since they were last asked for; what is not in it went into the host's
+ * own work. */
+typedef struct SessionTimes {
+  double parse, compile, copy, launch, kernel;
+} SessionTimes;
+SessionTimes session_times(Session *s);
+
 /* "cpu" or "cuda:0". Choosing opens the device; ST_DEVICE if it is not there. */
 const char *session_device(Session *s);
 Status session_use_device(Session *s, const char *name);

@@ -26,17 +26,16 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* Registers are given out to warps, 256 at a time; shared memory to blocks. */
-static int64_t blocks_at_a_time(const Target *t, const GpuFacts *f, int threads, size_t dynamic) {
+int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_t bytes,
+                         bool with_reserved) {
   const Processor *p = NULL;
   for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
     if (strcmp(processors[i].target, t->name) == 0)
       p = &processors[i];
   if (!p || threads <= 0)
     return 0;
-  int64_t warps = (threads + 31) / 32, regs = ((int64_t)f->registers * 32 + 255) / 256 * 256;
-  int64_t shared = (int64_t)(f->shared_bytes + dynamic);
-  if (f->shared_bytes == 0)
-    shared += (int64_t)p->reserved;
+  int64_t warps = (threads + 31) / 32, regs = ((int64_t)registers * 32 + 255) / 256 * 256;
+  int64_t shared = (int64_t)(bytes + (with_reserved ? 0 : p->reserved));
   int64_t n = least(p->blocks, p->threads / (warps * 32));
   if (regs > 0)
     n = least(n, t->registers / (regs * warps));
@@ -58,7 +57,8 @@ Value kernel_stats_call(Session *s, Value kernel, Args *a) {
       {"shared", val_int((int64_t)(f->shared_bytes + dynamic))},
       {"local_bytes", val_int(f->local_bytes)},
       {"threads", val_int(threads)},
-      {"blocks", val_int(blocks_at_a_time(t, f, threads, dynamic))},
+      {"blocks", val_int(blocks_at_a_time(t, f->registers, threads, f->shared_bytes + dynamic,
+                                          f->shared_bytes > 0))},
       {"flops", val_float(launch_flops(&l))},
       {"bytes", val_float(launch_bytes(&l))},
   };

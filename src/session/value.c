@@ -259,8 +259,7 @@ Value val_keep(Session *s, Value v) {
 const char *val_describe(Session *s, Value v) {
   static const char *const plain[] = {"nil",        "a bool",   "an int",   "a float", "a dtype",
                                       "a builtin",  "a string", "a tuple",  "a list",  "a kernel",
-                                      "a function", "a module", "a record", "a value",
-                                      "a tensor"};
+                                      "a function", "a module", "a record", "a value", "a tensor"};
   if (v.kind == VAL_FOREIGN)
     return v.as.obj->as.foreign.ops->what;
   if (v.kind == VAL_TENSOR) {

@@ -36,7 +36,7 @@ typedef enum ValueKind {
 
 typedef struct Builtin Builtin;
 struct Plan;
-void plans_free(struct Plan *p); /* all of a kernel value; NULL is allowed (plan.c) */
+void plans_free(struct Plan *p);      /* all of a kernel value; NULL is allowed (plan.c) */
 typedef struct ForeignOps ForeignOps; /* host.h */
 
 struct Value {

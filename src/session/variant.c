@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "kernel.h"
+#include "device.h"
 
 /* Bytes: the greatest power of two up to 16 that divides n. */
 static uint8_t power_of(uint64_t n) {
@@ -73,17 +73,19 @@ static bool same_facts(const LowerFact *a, const LowerFact *b, size_t n) {
 /* Found or made; nothing is lowered yet. */
 Variant *launch_variant(Launch *l) {
   const Target *target = session_target(l->s);
+  const SessionGpu *device = l->s->gpu && l->s->gpu->gpu ? l->s->gpu : NULL;
   size_t n = l->ir->buffers.n;
   LowerFact *fact = facts_of(l, session_scratch(l->s));
   for (Variant *v = l->spec->variants; v; v = v->next)
-    if (v->target == target && same_facts(v->fact, fact, n))
+    if (v->target == target && v->device == device && same_facts(v->fact, fact, n))
       return v;
-  Variant *v = ARENA_NEW(l->spec->arena, Variant);
+  Variant *v = ARENA_NEW(spec_arena(l), Variant);
   v->target = target;
-  v->fact = ARENA_ARRAY(l->spec->arena, LowerFact, n);
+  v->device = device;
+  v->fact = ARENA_ARRAY(spec_arena(l), LowerFact, n);
   if (n)
     memcpy(v->fact, fact, n * sizeof *fact);
-  v->notes.arena = l->spec->arena;
+  v->notes.arena = spec_arena(l);
   v->next = l->spec->variants;
   l->spec->variants = v;
   return v;
@@ -99,8 +101,10 @@ const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink) {
   if (l->ir->level == IR_THREAD)
     return l->ir;
   LowerRequest r = variant_request(v);
+  double start = session_now();
   if (!v->thread)
-    v->thread = lower_to(l->spec->arena, l->ir, IR_THREAD, &r, sink);
+    v->thread = lower_to(spec_arena(l), l->ir, IR_THREAD, &r, sink);
+  l->s->times.compile += session_now() - start;
   return v->thread;
 }
 

@@ -264,6 +264,9 @@ START_TEST(events_and_timing) {
   ok(&f, gpu_time(f.g, &o, launch_round, &r, &t));
   ck_assert(t.min_ms > 0 && t.min_ms <= t.median_ms && t.median_ms <= t.max_ms && t.bursts == 5);
   ck_assert(t.median_ms < ms * 3 + 1);
+  o = (GpuTimeOptions){.flush = true};
+  ok(&f, gpu_time(f.g, &o, launch_round, &r, &t));
+  ck_assert(t.min_ms > 0 && t.bursts >= 20);
   gpu_event_free(f.g, from);
   gpu_event_free(f.g, to);
   gpu_stream_free(f.g, s);

@@ -59,7 +59,8 @@ static void row_major(IrTensorArg *t) {
 }
 
 static void allocate(Arena *a, IrTensorArg *t) {
-  t->data = arena_alloc(a, (size_t)count(t) * dtype_size(t->dtype) + 64);
+  char *p = arena_alloc(a, (size_t)count(t) * dtype_size(t->dtype) + 64);
+  t->data = p + (16 - (uintptr_t)p % 16) % 16;
 }
 
 static void fill_random(IrTensorArg *t, bool integers, uint64_t seed) {
@@ -157,7 +158,7 @@ static void compare(Arena *a, const IrKernel *k, const IrBinding *x, const IrBin
         continue;
       Str text = str_new(a);
       ir_print(k, &text);
-      ck_abort_msg("%s of %s differs at element %lld: %g (%lld) and %g (%lld)\n%.2500s", buf->name,
+      ck_abort_msg("%s of %s differs at element %lld: %g (%lld) and %g (%lld)\n%.6000s", buf->name,
                    k->name, (long long)e, dtype_is_float(buf->dtype) ? u.as.f : 0.0,
                    (long long)u.as.i, dtype_is_float(buf->dtype) ? v.as.f : 0.0, (long long)v.as.i,
                    str_text(&text));
@@ -180,14 +181,22 @@ typedef struct Way {
   bool integers; /* sums may be in another order */
 } Way;
 
-/* Unit stride along the last axis, which bind_args makes so; vectors' accesses are aligned. */
-static LowerFact *facts_of(Arena *a, const IrKernel *k) {
+/* What is true of the arguments, as a caller finds it. */
+static LowerFact fact_of(const IrTensorArg *t) {
+  LowerFact f = {(int8_t)(t->rank - 1), 1, true};
+  uintptr_t all = (uintptr_t)t->data;
+  for (int i = 0; i < t->rank - 1; i++)
+    all |= (uintptr_t)t->stride[i] * dtype_size(t->dtype);
+  while (f.align < 16 && all % (2U * f.align) == 0)
+    f.align = (uint8_t)(2 * f.align);
+  return f;
+}
+
+static LowerFact *facts_of(Arena *a, const IrKernel *k, const IrBinding *b) {
   LowerFact *f = ARENA_ARRAY(a, LowerFact, k->buffers.n);
-  for (size_t i = 0; i < k->buffers.n; i++) {
-    const IrBuffer *b = k->buffers.v[i];
-    size_t align = b->rank > 1 ? dtype_size(b->dtype) : 16;
-    f[i] = (LowerFact){(int8_t)(b->rank - 1), (uint8_t)align, true};
-  }
+  for (size_t i = 0; i < k->buffers.n; i++)
+    f[i] =
+        k->buffers.v[i]->space == IRS_GLOBAL ? fact_of(&b->tensor[i]) : (LowerFact){-1, 1, false};
   return f;
 }
 
@@ -196,12 +205,13 @@ static void check_on(const char *text, const char *args, const Way *w, Status wa
   DiagSink sink;
   diag_init(&sink, a);
   IrKernel *k = read_kernel(a, text, &sink);
-  LowerRequest r = {.target = w->target, .candidate = w->candidate, .fact = facts_of(a, k)};
+  IrBinding *x = bind_args(a, k, args, w->integers, &sink);
+  ck_assert_msg(x != NULL, "%s", errors_of(a, &sink));
+  LowerRequest r = {.target = w->target, .candidate = w->candidate, .fact = facts_of(a, k, x)};
   IrKernel *low = lower_to(a, k, IR_THREAD, &r, &sink);
   ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
-  IrBinding *x = bind_args(a, k, args, w->integers, &sink);
   IrBinding *y = bind_args(a, low, args, w->integers, &sink);
-  ck_assert_msg(x && y, "%s", errors_of(a, &sink));
+  ck_assert_msg(y != NULL, "%s", errors_of(a, &sink));
   Status tile = run(a, k, x, 0, &sink);
   ck_assert_msg(tile == want, "tile level of %s ends with %d: %s", k->name, tile,
                 errors_of(a, &sink));
@@ -257,6 +267,73 @@ START_TEST(products) {
   same(text, "M=37,N=33,K=50");
   same(text, "M=1,N=1,K=0");
   same(text, "M=0,N=9,K=3");
+}
+END_TEST
+
+/* Shapes that the tensor cores take, every way round, with ragged edges and both float types. */
+START_TEST(products_of_tensor_cores) {
+  static const char *const ways[][2] = {
+      {"As @ Bs", "f16"}, {"As @ Bt.T", "bf16"}, {"At.T @ Bs", "f16"}, {"At.T @ Bt.T", "bf16"}};
+  static const char *const more[] = {"", "  threads 32\n", "  threads 128\n"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int w = 0; w < 4; w++)
+    for (int i = 0; i < 3; i++) {
+      const char *t = ways[w][1];
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: %s[M, K] strided, B: %s[K, N] strided) -> (C: %s[M, N] strided) {\n"
+          "  grid bx, by = ceildiv(N, 48), ceildiv(M, 64)\n%s"
+          "  shared As: %s[64, 32]\n  shared Bs: %s[32, 48]\n"
+          "  shared At: %s[32, 64]\n  shared Bt: %s[48, 32]\n"
+          "  fragment acc: f32[64, 48]\n"
+          "  map i, j in [64, 48] { store acc[i, j] = 1.0 }\n"
+          "  for ko: i64 = 0, ceildiv(K, 32), 1 pipelined(3) {\n"
+          "    copy As = A[by*64:+_, ko*32:+_]\n"
+          "    copy Bs = B[ko*32:+_, bx*48:+_]\n"
+          "    copy At = As.T\n    copy Bt = Bs.T\n"
+          "    dot acc += %s\n"
+          "  }\n"
+          "  copy C[by*64:+_, bx*48:+_] = acc\n"
+          "}\n",
+          t, t, t, more[i], t, t, t, t, ways[w][0]);
+      same(text, "M=100,N=70,K=50");
+      same(text, "M=1,N=1,K=0");
+      same(text, "M=64,N=96,K=128");
+    }
+  arena_free(a);
+}
+END_TEST
+
+/* A product whose result, reduced by rows and rounded, is the operand of the next. */
+START_TEST(products_in_a_row) {
+  static const char text[] =
+      "kernel chain tile(Q: f16[S, 32] strided, K: f16[R, 32] strided, V: f16[R, 32] strided) -> "
+      "(O: f16[S, 32] strided, L: f32[S] strided) {\n"
+      "  grid bx = ceildiv(S, 64)\n"
+      "  shared Qs: f16[64, 32]\n  shared Ks: f16[48, 32]\n  shared Vs: f16[48, 32]\n"
+      "  fragment acc: f32[64, 32]\n  fragment l: f32[64]\n"
+      "  map i, j in [64, 32] { store acc[i, j] = 0.0 }\n"
+      "  map i in [64] { store l[i] = 0.0 }\n"
+      "  copy Qs = Q[bx*64:+_, 0:+_]\n"
+      "  for j: i64 = 0, ceildiv(R, 48), 1 pipelined(2) {\n"
+      "    copy Ks = K[j*48:+_, 0:+_]\n    copy Vs = V[j*48:+_, 0:+_]\n"
+      "    fragment s: f32[64, 48]\n    dot s = Qs @ Ks.T\n"
+      "    parallel r, c in [64, 48] { if j*48 + c >= R { store s[r, c] = 0.0 } }\n"
+      "    fragment m: f32[64]\n    reduce m = absmax(s) axis 1\n"
+      "    fragment p: f16[64, 48]\n"
+      "    map r, c in [64, 48] {\n      load x: f32 = s[r, c]\n      load y: f32 = m[r]\n"
+      "      store p[r, c] = f16(where(y > 40.0, 0.0, where(x > 4.0, 1.0, -1.0)))\n    }\n"
+      "    map r in [64] {\n      load x: f32 = m[r]\n      load y: f32 = l[r]\n"
+      "      store l[r] = x + y\n    }\n"
+      "    map r, c in [64, 32] {\n      load x: f32 = acc[r, c]\n      load y: f32 = m[r]\n"
+      "      store acc[r, c] = where(y > 60.0, x * 0.5, x)\n    }\n"
+      "    dot acc += p @ Vs\n"
+      "  }\n"
+      "  copy O[bx*64:+_, 0:+_] = acc\n  copy L[bx*64:+_] = l\n"
+      "}\n";
+  same(text, "S=100,R=100");
+  same(text, "S=64,R=96");
+  same(text, "S=1,R=1");
 }
 END_TEST
 
@@ -574,6 +651,8 @@ int main(void) {
   TCase *c = tcase_create("simple");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, products);
+  tcase_add_test(c, products_of_tensor_cores);
+  tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
   tcase_add_test(c, reductions_of_bool_and_nan);

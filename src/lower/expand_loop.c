@@ -1,0 +1,360 @@
+/* expand_loop.c: pipelined loops of one role, by groups of cp.async.
+ *
+ * In: `for … pipelined(n)` whose body begins with copies of tensors that nobody writes into shared
+ * tiles that only this loop uses. Out: a ring of n copies of each tile, which is filled n - 1
+ * rounds ahead; one barrier a round. Always holds: a round's copies are in their own group, empty
+ * where the loop ends before, so that a wait for n - 2 pending groups is one for this round's;
+ * what is copied next goes where the round before has read, behind this round's barrier.
+ * Tests: tests/unit/check_lower.c.
+ */
+#include "expand_side.h"
+#include "hopper.h"
+
+enum { STAGES = 3, MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4 };
+
+/* ---------------------------------------------------------------- which loops */
+
+typedef struct Uses {
+  const IrBuffer *buf;
+  int all, writes, allocs;
+} Uses;
+
+static void count_use(IrBuffer **b, unsigned how, void *ctx) {
+  Uses *u = ctx;
+  if (*b != u->buf)
+    return;
+  u->allocs += (how & IR_DECLARES) != 0;
+  u->all += !(how & IR_DECLARES);
+  u->writes += (how & IR_WRITES) && !(how & IR_DECLARES);
+}
+
+static bool count_uses(IrStmt *st, void *ctx) {
+  IrVisitor v = {NULL, NULL, count_use, ctx};
+  ir_visit(st, &v);
+  return true;
+}
+
+/* Only this loop touches the tile, declared outside it, and only the copy writes it. */
+static bool own_tile(Simple *s, IrBlock *body, const IrBuffer *b) {
+  Uses in = {.buf = b}, all = {.buf = b};
+  ir_walk(body, count_uses, &in);
+  ir_walk(&s->k->body, count_uses, &all);
+  return in.writes == 1 && in.allocs == 0 && all.allocs == 1 && in.all == all.all;
+}
+
+static bool is_zero(const IrExpr *e) {
+  return !e || (e->op == OP_CONST &&
+                (dtype_is_float(e->type) ? e->as.value.as.f == 0 : e->as.value.as.i == 0));
+}
+
+static bool steady(const IrExpr *e) {
+  return !e || (!e->reads_mut && !e->may_fault);
+}
+
+/* Where it copies from is known ahead, by 4 bytes at least, and not before the tensor along the
+ * vectors' axis. */
+static bool source_ok(Simple *s, const IrCopy *c, int64_t *width) {
+  Shape shape = low_shape_of(s, &c->dst, &c->src);
+  Frag f = side_layout(s, c, &shape);
+  Side src = side_of(s, &c->src, &f), dst = side_of(s, &c->dst, &f);
+  for (int d = 0; d < c->src.buf->rank; d++) {
+    const IrAxis *x = &c->src.axis[d];
+    int64_t lo, hi;
+    if (!steady(x->origin) || !steady(x->stop) || x->step < 1)
+      return false;
+    if (d == side_unit_axis(s, c->src.buf) && (!ir_range(x->origin, &lo, &hi) || lo < 0))
+      return false;
+  }
+  *width = src.width < dst.width ? src.width : dst.width;
+  return src.axis >= 0 && src.axis == dst.axis &&
+         *width * (int64_t)dtype_size(c->src.buf->dtype) >= LEAST_BYTES;
+}
+
+static bool can_prefetch(Simple *s, IrBlock *body, const IrCopy *c) {
+  const Place *p = low_place_of(s, c->dst.buf);
+  int64_t width;
+  return c->src.buf->space == IRS_GLOBAL && c->src.buf->role == IRR_IN && p->tile && !p->fragment &&
+         !p->printed && c->dst.buf->dtype == c->src.buf->dtype && is_zero(c->pad) &&
+         !c->signal.buf && expand_whole(s, &c->dst) && p->rank > 0 && p->bytes > 0 &&
+         own_tile(s, body, c->dst.buf) && source_ok(s, c, &width);
+}
+
+/* Copies at the body's begin; declarations may stand between. */
+static void find_copies(Simple *s, IrStmt *st, Pipe *p) {
+  IrBlock *body = &st->as.loop.body;
+  for (size_t i = 0; i < body->n && p->ncopies < MOST_COPIES; i++) {
+    IrStmt *b = body->v[i];
+    bool plain = b->kind == IRK_LET && b->as.let.var->kind == IRV_LET && steady(b->as.let.value);
+    if (b->kind == IRK_COPY && can_prefetch(s, body, &b->as.copy))
+      p->copy[p->ncopies++] = b;
+    else if (!plain && b->kind != IRK_ALLOC && b->kind != IRK_COPY)
+      return;
+  }
+}
+
+static bool find_pipe(IrStmt *st, void *ctx) {
+  Simple *s = ctx;
+  int64_t step;
+  if (st->kind != IRK_FOR || st->as.loop.loop != IRF_PIPELINED ||
+      !ir_is_const(st->as.loop.step, &step) || step < 1)
+    return true;
+  low_index_range(st->as.loop.index, st->as.loop.lo, st->as.loop.hi, st->as.loop.step);
+  Pipe p = {.loop = st, .stages = st->as.loop.stages ? st->as.loop.stages : STAGES};
+  p.stages = p.stages > MOST_STAGES ? MOST_STAGES : p.stages;
+  if (p.stages > 1)
+    find_copies(s, st, &p);
+  if (!p.ncopies)
+    return true;
+  VEC_PUSH(s->arena, &s->pipes, p);
+  for (int i = 0; i < p.ncopies; i++)
+    low_place_of(s, p.copy[i]->as.copy.dst.buf)->stages = p.stages;
+  return true;
+}
+
+void expand_find_pipes(Simple *s) {
+  if (s->target->arch >= ARCH_SM80 && !hopper_groups(s->k))
+    ir_walk(&s->k->body, find_pipe, s);
+}
+
+/* One stage less for those that have the most; false: none has more than two. */
+bool expand_shorten_pipes(Simple *s) {
+  Pipe *most = NULL;
+  for (size_t i = 0; i < s->pipes.n; i++)
+    if (s->pipes.v[i].stages > 2 && (!most || s->pipes.v[i].stages > most->stages))
+      most = &s->pipes.v[i];
+  if (!most)
+    return false;
+  most->stages--;
+  for (int i = 0; i < most->ncopies; i++)
+    low_place_of(s, most->copy[i]->as.copy.dst.buf)->stages = most->stages;
+  return true;
+}
+
+/* ---------------------------------------------------------------- filling a stage */
+
+/* The copy as round `index` does it. */
+static IrCopy copy_of_round(Simple *s, const Pipe *p, const IrCopy *c, IrExpr *index) {
+  IrCopy out = *c;
+  size_t n = s->k->vars.n;
+  IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
+  const IrBlock *body = &p->loop->as.loop.body;
+  to[p->loop->as.loop.index->id] = index;
+  for (size_t i = 0; i < body->n; i++) {
+    const IrStmt *b = body->v[i];
+    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY)
+      break;
+    if (b->kind == IRK_LET && b->as.let.var->kind == IRV_LET)
+      to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
+  }
+  for (int d = 0; d < c->src.buf->rank; d++) {
+    IrAxis *x = &out.src.axis[d];
+    x->origin = ir_replace(s->k, x->origin, to, n);
+    if (x->stop)
+      x->stop = ir_replace(s->k, x->stop, to, n);
+  }
+  return out;
+}
+
+typedef struct Fill {
+  Simple *s;
+  const IrCopy *c;
+  Shape shape;
+  Frag iter;
+  Side src;
+  int64_t width;
+} Fill;
+
+/* Bytes of a group that lie inside, i32; NULL: all. */
+static IrExpr *valid_bytes(Fill *f, const Point *p) {
+  Simple *s = f->s;
+  int64_t size = (int64_t)dtype_size(f->c->src.buf->dtype), all = f->width * size;
+  IrExpr *bytes = low_i32(s, all), *in = NULL;
+  for (int j = 0; j < p->frag->rank; j++) {
+    IrExpr *low = f->src.low[j], *high = f->src.high[j];
+    if (low && j != f->src.axis)
+      in = low_both(s, in, ir_op2(s->k, OP_GE, p->at[j], low));
+    if (high && j == f->src.axis) {
+      IrExpr *left = low_mul(s, ir_op2(s->k, OP_SUB, high, p->at[j]), low_i32(s, size));
+      bytes = ir_op3(s->k, OP_CLAMP, left, low_i32(s, 0), low_i32(s, all));
+    } else if (high) {
+      in = low_both(s, in, ir_op2(s->k, OP_LT, p->at[j], high));
+    }
+  }
+  return in ? ir_op3(s->k, OP_SELECT, in, bytes, low_i32(s, 0)) : bytes;
+}
+
+/* One group of elements on its way. Nothing is read where no byte is asked for, but the address
+ * stays in the tensor. */
+static void send_group(Fill *f, const Point *p, bool edge) {
+  Simple *s = f->s;
+  IrKernel *k = s->k;
+  IrExpr *at[IR_MAX_RANK], *to[IR_MAX_RANK];
+  IrOperand *o = ARENA_ARRAY(k->arena, IrOperand, 4);
+  low_region_index(s, &f->c->src, p->index, at);
+  low_region_index(s, &f->c->dst, p->index, to);
+  IrExpr *from = side_global_offset(s, f->c->src.buf, at);
+  IrExpr *bytes = low_i32(s, f->width * (int64_t)dtype_size(f->c->src.buf->dtype)), *n = bytes;
+  if (edge) {
+    n = valid_bytes(f, p);
+    n = n->nargs ? ir_ref(k, low_emit_let(s, "bytes", n)) : n;
+    IrExpr *none = ir_op2(k, OP_EQ, n, low_i32(s, 0));
+    from = ir_op3(k, OP_SELECT, none, ir_int_of(k, from->type, 0), from);
+  }
+  o[0] = (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, f->c->dst.buf, to)};
+  o[1] = (IrOperand){.kind = IRO_GLOBAL, .buf = f->c->src.buf, .expr = from};
+  o[2] = (IrOperand){.kind = IRO_EXPR, .expr = bytes};
+  o[3] = (IrOperand){.kind = IRO_EXPR, .expr = n};
+  low_emit(s, IRK_OP)->as.op = (IrOp){OP_CP_ASYNC, o, 4};
+}
+
+static void send_all(Fill *f, bool edge) {
+  Point p;
+  IrBlock *outer = f->s->out, *before;
+  low_enter_if(f->s, expand_is_owner(f->s, &f->iter));
+  expand_open(f->s, &f->iter, f->width, &p, &before);
+  send_group(f, &p, edge);
+  low_enter(f->s, outer);
+}
+
+/* A block whose part lies inside computes no bounds. */
+static void send(Simple *s, const IrCopy *c) {
+  Fill f = {.s = s, .c = c, .shape = low_shape_of(s, &c->dst, &c->src)};
+  f.iter = side_layout(s, c, &f.shape);
+  f.src = side_of(s, &c->src, &f.iter);
+  source_ok(s, c, &f.width);
+  side_set_limits(s, &f.src, &f.shape);
+  IrExpr *in = side_all_inside(s, &f.src, &f.shape);
+  if (!in) {
+    send_all(&f, false);
+    return;
+  }
+  IrStmt *branch = low_emit_if(s, ir_ref(s->k, low_emit_let(s, "inside", in)));
+  IrBlock *before = low_enter(s, &branch->as.if_.then);
+  send_all(&f, false);
+  low_enter(s, &branch->as.if_.other);
+  send_all(&f, true);
+  low_enter(s, before);
+}
+
+/* Round `index` into `stage`, where the loop reaches it; a group in any case. */
+static void fill(Simple *s, const Pipe *p, IrExpr *index, IrExpr *end, IrExpr *stage) {
+  IrStmt *branch = low_emit_if(s, ir_op2(s->k, OP_LT, index, end));
+  IrBlock *before = low_enter(s, &branch->as.if_.then);
+  for (int i = 0; i < p->ncopies; i++) {
+    IrCopy *c = ARENA_NEW(s->k->arena, IrCopy);
+    *c = copy_of_round(s, p, &p->copy[i]->as.copy, index);
+    low_place_of(s, c->dst.buf)->stage = stage;
+    send(s, c);
+  }
+  low_enter(s, before);
+  low_emit_op(s, OP_CP_ASYNC_COMMIT);
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+static void wait_groups(Simple *s, int64_t n) {
+  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 1);
+  o[0] = (IrOperand){.kind = IRO_EXPR, .expr = low_i32(s, n)};
+  low_emit(s, IRK_OP)->as.op = (IrOp){OP_CP_ASYNC_WAIT, o, 1};
+}
+
+/* Before the loop and behind it the tiles are like any others; inside the ring keeps order. */
+static void note_tiles(Simple *s, const Pipe *p, unsigned how, bool piped) {
+  for (int i = 0; i < p->ncopies; i++) {
+    Place *x = low_place_of(s, p->copy[i]->as.copy.dst.buf);
+    x->piped = false;
+    low_note_buffer(s, p->copy[i]->as.copy.dst.buf, how);
+    x->piped = piped;
+    x->stage = NULL;
+  }
+}
+
+static bool is_piped(const Pipe *p, const IrStmt *st) {
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->copy[i] == st)
+      return true;
+  return false;
+}
+
+/* The rounds before the first. */
+static void start(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
+  IrStmt *loop;
+  IrVar *j =
+      low_emit_for(s, "ahead", low_i32(s, 0), low_i32(s, p->stages - 1), low_i32(s, 1), &loop);
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  IrExpr *by = low_mul(s, ir_cast(s->k, ir_ref(s->k, j), lo->type), p->loop->as.loop.step);
+  IrVar *index = low_emit_let(s, "next", low_add(s, lo, by));
+  fill(s, p, ir_ref(s->k, index), end, ir_ref(s->k, j));
+  low_enter(s, before);
+}
+
+static const Pipe *pipe_of(Simple *s, const IrStmt *st) {
+  for (size_t i = 0; i < s->pipes.n; i++)
+    if (s->pipes.v[i].loop == st)
+      return &s->pipes.v[i];
+  return NULL;
+}
+
+/* Which stage this round has, and the round that is copied meanwhile. */
+static void open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end) {
+  IrKernel *k = s->k;
+  int64_t n = p->stages;
+  wait_groups(s, n - 2);
+  low_barrier(s);
+  IrExpr *now = ir_ref(k, low_emit_let(s, "now", ir_ref(k, stage)));
+  IrExpr *first = ir_op2(k, OP_EQ, now, low_i32(s, 0)),
+         *last = ir_op2(k, OP_EQ, now, low_i32(s, n - 1));
+  IrExpr *back = ir_op2(k, OP_SUB, now, low_i32(s, 1));
+  IrExpr *put =
+      ir_ref(k, low_emit_let(s, "put", ir_op3(k, OP_SELECT, first, low_i32(s, n - 1), back)));
+  low_emit_set(s, stage, ir_op3(k, OP_SELECT, last, low_i32(s, 0), low_add(s, now, low_i32(s, 1))));
+  int64_t step = 1;
+  ir_is_const(p->loop->as.loop.step, &step);
+  IrExpr *next = low_add(s, index, ir_int_of(k, index->type, (n - 1) * step));
+  fill(s, p, next, end, put);
+  for (int i = 0; i < p->ncopies; i++)
+    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stage = now;
+}
+
+bool expand_pipe(Simple *s, IrStmt *st) {
+  const Pipe *p = pipe_of(s, st);
+  if (!p)
+    return false;
+  IrKernel *k = s->k;
+  const IrFor *f = &st->as.loop;
+  note_tiles(s, p, IR_WRITES, true);
+  low_fence(s);
+  for (int i = 0; i < p->ncopies; i++) /* the rounds' barriers stand for it */
+    s->held.v[p->copy[i]->as.copy.dst.buf->id] = 0;
+  size_t nheld = s->held.n;
+  const uint8_t *held = arena_copy(s->arena, s->held.v, nheld);
+  IrExpr *end = f->hi->nargs ? ir_ref(k, low_emit_let(s, "end", f->hi)) : f->hi;
+  IrExpr *lo = f->lo->nargs ? ir_ref(k, low_emit_let(s, "first", f->lo)) : f->lo;
+  start(s, p, lo, end);
+  IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
+  stage->lo = 0;
+  stage->hi = p->stages - 1;
+  IrStmt *loop = low_emit(s, IRK_FOR);
+  loop->as.loop = *f;
+  loop->as.loop.lo = lo;
+  loop->as.loop.hi = end;
+  loop->as.loop.loop = IRF_SERIAL;
+  loop->as.loop.stages = 0;
+  loop->as.loop.body = (IrBlock){0};
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  s->loops++;
+  open_round(s, p, stage, ir_ref(k, f->index), end);
+  IrBlock rest = {0};
+  for (size_t i = 0; i < f->body.n; i++)
+    if (!is_piped(p, f->body.v[i]))
+      VEC_PUSH(s->arena, &rest, f->body.v[i]);
+  low_points(s, &rest); /* what it holds at its end the next round's barrier lets go */
+  s->loops--;
+  low_enter(s, before);
+  for (size_t i = 0; i < nheld; i++)
+    s->held.v[i] |= held[i]; /* the loop may run no round */
+  note_tiles(s, p, IR_READS, false);
+  low_fence(s);
+  wait_groups(s, 0); /* none is left unless the loop was left early */
+  return true;
+}

@@ -1,0 +1,300 @@
+/* expand_side.c: what a copy's side in memory allows: vectors, addresses, what lies inside.
+ *
+ * In: a region of a tensor or tile. Out: how many neighbours one access can take, and along which
+ * axis; byte addresses and element offsets; per axis the coordinates that lie inside. Always holds:
+ * a width is claimed only where stride, base, pitch and origin are known to be multiples of it.
+ * Tests: tests/unit/check_lower.c.
+ */
+#include "expand_side.h"
+
+/* ---------------------------------------------------------------- what divides an expression */
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* A power of two that divides it, at most 2^20. */
+int64_t expand_divisor(Simple *s, const IrExpr *e) {
+  enum { MOST = 1 << 20 };
+  int64_t c;
+  if (ir_is_const(e, &c))
+    return c == 0 ? MOST : least(c & -c, MOST);
+  switch (e->op) {
+  case OP_VAR:
+    return e->as.var->id < s->divisor.n && s->divisor.v[e->as.var->id] ? s->divisor.v[e->as.var->id]
+                                                                       : 1;
+  case OP_MUL:
+    return least(expand_divisor(s, e->arg[0]) * expand_divisor(s, e->arg[1]), MOST);
+  case OP_ADD:
+  case OP_SUB:
+  case OP_MIN2:
+  case OP_MAX2:
+    return least(expand_divisor(s, e->arg[0]), expand_divisor(s, e->arg[1]));
+  case OP_SELECT:
+    return least(expand_divisor(s, e->arg[1]), expand_divisor(s, e->arg[2]));
+  case OP_CAST:
+    return dtype_is_int(e->arg[0]->type) ? expand_divisor(s, e->arg[0]) : 1;
+  default:
+    return 1;
+  }
+}
+
+void expand_learn(Simple *s, const IrVar *v, const IrExpr *e) {
+  if (v->kind != IRV_LET || !dtype_is_int(v->type))
+    return;
+  while (s->divisor.n <= v->id)
+    VEC_PUSH(s->arena, &s->divisor, 0);
+  s->divisor.v[v->id] = expand_divisor(s, e);
+}
+
+/* ---------------------------------------------------------------- vectors of a region */
+
+/* The buffer's axis whose neighbours lie next to each other in memory; -1: not known. */
+int side_unit_axis(Simple *s, const IrBuffer *b) {
+  const Place *p = low_place_of(s, b);
+  if (p->tile)
+    return p->spilled ? -1 : p->rank - 1;
+  LowerFact fact = lower_fact(s->request, b);
+  return fact.unit_axis >= 0 ? fact.unit_axis : -1;
+}
+
+/* Elements of one access that the memory of a buffer allows: a power of two. */
+static int64_t aligned_elements(Simple *s, const IrBuffer *b) {
+  const Place *p = low_place_of(s, b);
+  int64_t size = (int64_t)dtype_size(b->dtype), align = VECTOR_BYTES;
+  if (!p->tile)
+    align = lower_fact(s->request, b).align;
+  else if (p->rank > 1) {
+    int64_t pitch = p->extent[p->rank - 1] * size;
+    align = least(align, pitch & -pitch);
+  }
+  return align > size ? align / size : 1;
+}
+
+/* The region's kept axis, in its order after .T, that is the buffer's axis. */
+static int kept_axis(const IrRegion *r, int axis) {
+  int kept = 0, rank = ir_region_rank(r);
+  for (int d = 0; d < axis; d++)
+    kept += r->axis[d].keep;
+  if (r->trans && kept >= rank - 2)
+    kept = kept == rank - 1 ? rank - 2 : rank - 1;
+  return kept;
+}
+
+int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis) {
+  int unit = side_unit_axis(s, r->buf);
+  if (unit < 0 || !r->axis[unit].keep)
+    return 1;
+  *axis = kept_axis(r, unit);
+  if (r->axis[unit].step != 1)
+    return 1;
+  return least(aligned_elements(s, r->buf), expand_divisor(s, r->axis[unit].origin));
+}
+
+/* ---------------------------------------------------------------- one side of a copy */
+
+/* Elements next to each other in a thread's registers along an axis. */
+static int64_t run_of(const Frag *f, int axis) {
+  if (f->nreg == 0 || f->reg[0].axis != axis || f->reg[0].step != 1)
+    return 1;
+  int64_t w = f->reg[0].extent & -f->reg[0].extent;
+  for (int i = 1; i < f->nreg; i++)
+    if (f->reg[i].axis == axis)
+      w = least(w, f->reg[i].step & -f->reg[i].step);
+  for (int i = 0; i < f->nthread; i++)
+    if (f->thread[i].axis == axis)
+      w = least(w, f->thread[i].step & -f->thread[i].step);
+  return least(w, f->extent[axis] & -f->extent[axis]);
+}
+
+Side side_of(Simple *s, const IrRegion *r, const Frag *iter) {
+  Side x = {.r = r, .frag = low_place_of(s, r->buf)->frag, .width = 1, .axis = -1};
+  if (!x.frag) {
+    int64_t w = expand_vector_axis(s, r, &x.axis);
+    x.width = x.axis < 0 ? 1 : least(w, run_of(iter, x.axis));
+    x.width = least(x.width, VECTOR_BYTES / (int64_t)dtype_size(r->buf->dtype));
+  }
+  return x;
+}
+
+/* ---------------------------------------------------------------- addresses */
+
+/* Linear element offset in a tensor. */
+IrExpr *side_global_offset(Simple *s, IrBuffer *b, IrExpr *const *at) {
+  IrKernel *k = s->k;
+  LowerFact fact = lower_fact(s->request, b);
+  DType t = fact.index32 ? DT_I32 : DT_I64;
+  IrExpr *sum = ir_int_of(k, t, 0), *row = ir_int_of(k, t, 1);
+  for (int d = b->rank - 1; d >= 0; d--) {
+    IrExpr *stride = fact.unit_axis == d ? ir_int_of(k, t, 1)
+                     : b->stride[d]      ? ir_cast(k, ir_ref(k, b->stride[d]), t)
+                                         : row;
+    sum = low_add(s, sum, low_mul(s, ir_cast(k, at[d], t), stride));
+    row = low_mul(s, row, ir_cast(k, b->extent[d], t));
+  }
+  return sum;
+}
+
+/* e % n, without the parts that n divides. */
+static IrExpr *remainder_of(Simple *s, IrExpr *e, int64_t n) {
+  if (expand_divisor(s, e) % n == 0)
+    return low_i32(s, 0);
+  if (e->op == OP_ADD && expand_divisor(s, e->arg[0]) % n == 0)
+    return remainder_of(s, e->arg[1], n);
+  if (e->op == OP_ADD && expand_divisor(s, e->arg[1]) % n == 0)
+    return remainder_of(s, e->arg[0], n);
+  return ir_op2(s->k, OP_MOD, e, low_i32(s, n));
+}
+
+IrExpr *const *expand_swizzled(Simple *s, const IrBuffer *b, IrExpr *const *at, IrExpr **out) {
+  const Place *p = low_place_of(s, b);
+  int64_t each = 16 / (int64_t)dtype_size(b->dtype), rows = 1;
+  if (p->chunks < 2)
+    return at;
+  IrExpr *row = low_i32(s, 0);
+  for (int d = 0; d < p->rank; d++)
+    out[d] = ir_cast(s->k, at[d], DT_I32);
+  for (int d = p->rank - 2; d >= 0; d--) {
+    row = low_add(s, row, low_mul(s, out[d], low_i32(s, rows)));
+    rows *= p->extent[d];
+  }
+  IrExpr *turn = remainder_of(s, row, (int64_t)p->chunks * p->chunk_rows);
+  turn = low_mul(s, low_quotient(s, turn, p->chunk_rows), low_i32(s, each));
+  out[p->rank - 1] = ir_op2(s->k, OP_XOR, out[p->rank - 1], turn);
+  return out;
+}
+
+/* Byte address of an element of a shared tile, u32 or i32. */
+IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at) {
+  const Place *p = low_place_of(s, b);
+  int64_t size = (int64_t)dtype_size(b->dtype);
+  IrExpr *swizzled[IR_MAX_RANK];
+  IrExpr *sum = low_i32(s, 0);
+  at = expand_swizzled(s, b, at, swizzled);
+  for (int d = 0; d < p->rank; d++)
+    sum = low_add(s, low_mul(s, sum, low_i32(s, p->extent[d])), ir_cast(s->k, at[d], DT_I32));
+  IrExpr *base = low_i32(s, b->offset);
+  if (p->stage)
+    base = low_add(s, base, low_mul(s, p->stage, low_i32(s, p->bytes)));
+  return low_add(s, base, low_mul(s, sum, low_i32(s, size)));
+}
+
+/* ---------------------------------------------------------------- inside */
+
+static IrExpr *clamped(Simple *s, IrExpr *e, int64_t n) {
+  IrExpr *c = ir_op3(s->k, OP_CLAMP, e, low_i64(s, 0), low_i64(s, n));
+  return ir_cast(s->k, c, DT_I32);
+}
+
+/* Coordinates c of 0 <= o + c*step < end, within [0, n]: those from *low below *high; NULL where
+ * it is known that nothing lies outside on that side. */
+static void bounds(Simple *s, const IrAxis *x, IrExpr *end, int64_t n, IrExpr **low,
+                   IrExpr **high) {
+  IrKernel *k = s->k;
+  int64_t lo, hi, e, e_hi, step = x->step < 0 ? -x->step : x->step;
+  bool known = ir_range(x->origin, &lo, &hi), down = x->step < 0;
+  int64_t way = (n - 1) * x->step;
+  bool first = known && lo + (down ? way : 0) >= 0;
+  bool last = known && ir_range(end, &e, &e_hi) && hi + (down ? 0 : way) < e;
+  IrExpr *size = low_i64(s, step), *zero = low_i64(s, 0);
+  IrExpr *from = down ? ir_op2(k, OP_SUB, x->origin, end) : ir_op2(k, OP_SUB, zero, x->origin);
+  IrExpr *to = down ? x->origin : ir_op2(k, OP_SUB, end, x->origin);
+  *low = *high = NULL;
+  if (down ? !last : !first)
+    *low = clamped(s,
+                   down ? low_add(s, ir_op2(k, OP_FLOORDIV, from, size), low_i64(s, 1))
+                        : ir_op2(k, OP_CEILDIV, from, size),
+                   n);
+  if (down ? !first : !last)
+    *high = clamped(s,
+                    down ? low_add(s, ir_op2(k, OP_FLOORDIV, to, size), low_i64(s, 1))
+                         : ir_op2(k, OP_CEILDIV, to, size),
+                    n);
+}
+
+/* The whole region lies outside where a dropped axis' index does. */
+static IrExpr *dropped_inside(Simple *s, const IrRegion *r) {
+  IrExpr *in = NULL;
+  for (int d = 0; d < r->buf->rank; d++) {
+    IrExpr *low, *high;
+    IrAxis x = r->axis[d];
+    if (x.keep)
+      continue;
+    x.step = 1;
+    bounds(s, &x, low_extent_of(s, r->buf, d), 1, &low, &high);
+    if (low)
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, low, low_i32(s, 0)));
+    if (high)
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, high, low_i32(s, 1)));
+  }
+  return in;
+}
+
+static IrExpr *named(Simple *s, const char *name, IrExpr *e) {
+  return e && e->nargs ? ir_ref(s->k, low_emit_let(s, name, e)) : e;
+}
+
+/* One i64 computation a block and axis; each element then costs a 32-bit comparison. */
+void side_set_limits(Simple *s, Side *x, const Shape *shape) {
+  const IrRegion *r = x->r;
+  for (int d = 0; d < r->buf->rank; d++) {
+    const IrAxis *axis = &r->axis[d];
+    if (!axis->keep || !(low_is_global(s, r) || axis->stop))
+      continue;
+    int j = kept_axis(r, d);
+    IrExpr *end = low_extent_of(s, r->buf, d);
+    end = axis->stop ? ir_op2(s->k, OP_MIN2, end, axis->stop) : end;
+    bounds(s, axis, end, shape->extent[j], &x->low[j], &x->high[j]);
+  }
+  IrExpr *in = low_is_global(s, r) ? dropped_inside(s, r) : NULL;
+  if (in) {
+    IrExpr *most = x->high[0] ? x->high[0] : low_i32(s, shape->extent[0]);
+    x->high[0] = ir_op3(s->k, OP_SELECT, in, most, low_i32(s, 0));
+  }
+  for (int j = 0; j < shape->rank; j++) {
+    x->low[j] = named(s, "begin", x->low[j]);
+    x->high[j] = named(s, "end", x->high[j]);
+  }
+}
+
+/* Whether nothing of it lies outside; NULL: certainly not. */
+IrExpr *side_all_inside(Simple *s, const Side *x, const Shape *shape) {
+  IrExpr *in = NULL;
+  for (int j = 0; j < shape->rank; j++) {
+    if (x->low[j])
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, x->low[j], low_i32(s, 0)));
+    if (x->high[j])
+      in = low_both(s, in, ir_op2(s->k, OP_EQ, x->high[j], low_i32(s, shape->extent[j])));
+  }
+  return in;
+}
+
+/* Whether the elements from the e-th to the one before the f-th along the vectors' axis lie inside;
+ * NULL: always. */
+IrExpr *side_inside(Simple *s, const Side *x, const Point *p, int64_t e, int64_t f) {
+  IrExpr *in = NULL;
+  for (int j = 0; j < p->frag->rank; j++) {
+    bool along = j == x->axis;
+    IrExpr *last = along ? low_add(s, p->at[j], low_i32(s, f - 1)) : p->at[j];
+    IrExpr *first = along ? low_add(s, p->at[j], low_i32(s, e)) : p->at[j];
+    if (x->low[j])
+      in = low_both(s, in, ir_op2(s->k, OP_GE, first, x->low[j]));
+    if (x->high[j])
+      in = low_both(s, in, ir_op2(s->k, OP_LT, last, x->high[j]));
+  }
+  return in;
+}
+
+/* ---------------------------------------------------------------- memory to memory */
+
+/* A tensor's side decides, and of two the one that is read. */
+Frag side_layout(Simple *s, const IrCopy *c, const Shape *shape) {
+  int to = shape->rank - 1, from = shape->rank - 1;
+  int64_t v = expand_vector_axis(s, &c->dst, &to), w = expand_vector_axis(s, &c->src, &from);
+  bool read = low_is_global(s, &c->src) || !low_is_global(s, &c->dst);
+  int axis = read ? from : to;
+  int64_t width = least(read ? w : v, VECTOR_BYTES / (int64_t)dtype_size(c->src.buf->dtype));
+  while (shape->extent[axis] % width)
+    width /= 2;
+  return frag_rows(shape->rank, shape->extent, axis, width, s->threads);
+}

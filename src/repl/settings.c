@@ -1,0 +1,71 @@
+/* settings.c: `:set`, `:device`, `:reset`, `:lua`.
+ *
+ * In: the text after the command. Out: the session's settings, or the prompt's own (color,
+ * history), changed or listed. Tests: tests/repl/settings.txt.
+ */
+#include <string.h>
+
+#include "impl.h"
+
+static void show_setting(void *ctx, const char *name, const char *value) {
+  str_addf(ctx, "%-8s %s\n", name, value);
+}
+
+static void list_settings(Repl *r, Str *out) {
+  session_each_setting(r->s, show_setting, out);
+  show_setting(out, "color", r->color ? "on" : "off");
+  show_setting(out, "history", r->history ? "on" : "off");
+  show_setting(out, "device", session_device(r->s));
+}
+
+/* The prompt's own: false where it is none of them. */
+static bool set_own(Repl *r, const char *name, const char *value, Str *out) {
+  bool *flag = strcmp(name, "color") == 0     ? &r->color
+               : strcmp(name, "history") == 0 ? &r->history
+                                              : NULL;
+  if (!flag)
+    return false;
+  if (strcmp(value, "on") == 0 || strcmp(value, "off") == 0)
+    *flag = value[1] == 'n';
+  else
+    str_addf(out, "%s takes on or off, not %s\n", name, *value ? value : "nothing");
+  return true;
+}
+
+void prompt_set(Repl *r, const char *rest) {
+  Str out = str_new(r->arena);
+  size_t n = strcspn(rest, " \t");
+  const char *name = arena_strndup(r->arena, rest, n), *value = rest + n + strspn(rest + n, " \t");
+  if (!*rest) {
+    list_settings(r, &out);
+  } else if (strcmp(name, "device") == 0) {
+    prompt_device(r, value);
+  } else if (!set_own(r, name, value, &out)) {
+    Str why = str_new(r->arena);
+    if (!session_set(r->s, name, value, &why))
+      str_addf(&out, "%s\n", str_text(&why));
+  }
+  repl_say(r, str_text(&out));
+}
+
+/* Without a name it only says which. */
+void prompt_device(Repl *r, const char *rest) {
+  if (*rest && session_use_device(r->s, rest) != ST_OK)
+    repl_report(r);
+  else
+    repl_say(r, arena_printf(r->arena, "%s\n", session_device(r->s)));
+}
+
+void prompt_reset(Repl *r, const char *rest) {
+  (void)rest;
+  session_reset(r->s);
+}
+
+/* Lines follow while the text is unfinished; what it defines stays in the session's Lua. */
+void prompt_lua(Repl *r, const char *rest) {
+  if (!*rest) {
+    repl_say(r, ":lua CODE: a line of Lua, or the first of several\n");
+    return;
+  }
+  repl_lua_line(r, rest);
+}

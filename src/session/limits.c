@@ -1,0 +1,111 @@
+/* limits.c: kernels whose shared tiles are more than a block of the target may have.
+ *
+ * In: a launch's specialisation and the session's target. Out: nothing, or a diagnostic of the
+ * compiler's that lists every tile, the limit, and what would fit: a smaller value of a
+ * compile-time parameter where there is one, else a shorter tile. What fits is found by compiling
+ * the kernel with that value, so the hint is legal. Tests: tests/errors/shared_limit*.tile.
+ */
+#include <inttypes.h>
+
+#include "kernel.h"
+
+typedef struct Tiles {
+  Str text;             /* "s: f32[256, 128] takes 131072, …" */
+  const IrBuffer *most; /* the largest */
+  int64_t most_bytes;
+} Tiles;
+
+static void add_shape(const IrBuffer *b, int64_t rows, Str *out) {
+  int64_t extent[IR_MAX_RANK] = {0};
+  for (int i = 0; i < b->rank; i++)
+    ir_is_const(b->extent[i], &extent[i]);
+  if (rows > 0)
+    extent[0] = rows;
+  str_addf(out, "%s: %s", b->name, dtype_name(b->dtype));
+  tensor_add_shape(b->rank, extent, out);
+}
+
+static void add_tile(void *ctx, const IrBuffer *b, int64_t n) {
+  Tiles *t = ctx;
+  if (t->text.n)
+    str_add(&t->text, ", ");
+  add_shape(b, 0, &t->text);
+  str_addf(&t->text, " takes %" PRId64, n);
+  if (n > t->most_bytes) {
+    t->most = b;
+    t->most_bytes = n;
+  }
+}
+
+/* Bytes of the kernel with compile-time parameter i set to value; -1 where it does not compile. */
+static int64_t bytes_with(Session *s, const SemaKernel *k, const SemaSpec *from, size_t i,
+                          int64_t value) {
+  Arena *a = session_scratch(s);
+  DiagSink sink;
+  diag_init(&sink, a);
+  SemaSpec *spec = sema_spec_copy(a, k, from);
+  spec->statics[i] = (SemaValue){.kind = SV_INT, .num = {DT_I64, {.i = value}}};
+  SemaTree *tree = sema_check(a, k, spec, &sink);
+  IrKernel *ir = tree && sink.errors == 0 ? ir_build(a, s->names, tree, &sink) : NULL;
+  return ir && sink.errors == 0 ? eval_shared_bytes(ir, NULL, NULL) : -1;
+}
+
+/* The first parameter that, halved as often as it takes, makes the tiles fit; those first whose
+ * author promises that the result does not depend on them. */
+static bool smaller_parameter(const Launch *l, const SemaKernel *k, int64_t limit, Str *hint) {
+  Session *s = l->s;
+  for (size_t at = 0; at < 2 * k->nstatics; at++) {
+    size_t i = at % k->nstatics;
+    SemaValue v = {.kind = SV_UNSET};
+    if (k->statics[i].is_auto != (at < k->nstatics))
+      continue;
+    sema_value(session_scratch(s), k, l->spec->sema, i, &v);
+    for (int64_t x = v.num.as.i / 2; v.kind == SV_INT && x >= 1; x /= 2) {
+      int64_t n = bytes_with(s, k, l->spec->sema, i, x);
+      if (n < 0 || n > limit)
+        continue;
+      str_addf(hint, "%s[%s = %" PRId64 "] takes %" PRId64 " bytes", l->name,
+               k->statics[i].name.text, x, n);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The largest tile with as many rows as there is room for. */
+static void shorter_tile(const Tiles *t, int64_t total, int64_t limit, Str *hint) {
+  int64_t rows = 0, row;
+  if (!ir_is_const(t->most->extent[0], &rows) || rows == 0)
+    return;
+  row = t->most_bytes / rows;
+  rows = (limit - (total - t->most_bytes)) / row;
+  if (rows > 0) {
+    str_add(hint, "shared ");
+    add_shape(t->most, rows, hint);
+    str_add(hint, " would fit");
+  } else {
+    str_addf(hint, "tiles of %" PRId64 " bytes together would fit", limit);
+  }
+}
+
+void launch_fits(const Launch *l, const SemaKernel *k) {
+  Session *s = l->s;
+  const Target *target = session_target(s);
+  int64_t limit = (int64_t)target->shared_limit, total;
+  if (l->ir->level == IR_THREAD)
+    return; /* its bytes are one array, which the printer of CUDA text looks at */
+  total = eval_shared_bytes(l->ir, NULL, NULL);
+  if (total <= limit)
+    return;
+  Tiles t = {.text = session_str(s)};
+  Str hint = session_str(s);
+  eval_shared_bytes(l->ir, add_tile, &t);
+  if (!k || !smaller_parameter(l, k, limit, &hint))
+    shorter_tile(&t, total, limit, &hint);
+  Diag *d =
+      diag_add(&s->diags, E0461, l->ir->span,
+               "the shared tiles take %" PRId64 " bytes, and a block of %s has %" PRId64 ": %s",
+               total, target->name, limit, str_text(&t.text));
+  diag_hint(&s->diags, d, "%s", str_text(&hint));
+  session_fail_call(s, ST_COMPILE, l->span, l->name);
+}

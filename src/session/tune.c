@@ -1,0 +1,199 @@
+/* tune.c: tile sizes that the author left to the compiler (`auto`).
+ *
+ * In: a specialisation whose dtypes and static extents are bound, and the arguments' shapes. Out:
+ * the `auto` parameters that decide a product's tile set to the sizes of least cost (lower_cost).
+ * Which parameter decides what is found out by trying: the kernel is built with each one set to a
+ * value that nothing else has.
+ * Always holds: what the program sets stays, results do not depend on what is chosen, and the
+ * choice is made once for a kernel, its settings and the shapes. Tests:
+ * tests/lower/schedule_product.tile.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "kernel.h"
+
+enum { MOST_AUTOS = 8, SIDES = 3 };
+
+typedef struct Tuned { /* by index of statics: the value, 0: as it was */
+  int64_t *value;
+} Tuned;
+
+typedef struct Tuning {
+  Session *s;
+  const SemaKernel *k;
+  const SemaSpec *spec;
+  const SemaArg *args;
+  Arena *arena;
+  int side[SIDES]; /* index of the parameter that decides rows, columns, stages; -1: none */
+} Tuning;
+
+/* ---------------------------------------------------------------- trying */
+
+/* The kernel with some parameters set otherwise; NULL where it cannot be built so. */
+static const IrKernel *try_build(Tuning *t, const SemaSpec *spec) {
+  DiagSink sink;
+  diag_init(&sink, t->arena);
+  SemaTree *tree = sema_check(t->arena, t->k, spec, &sink);
+  const IrKernel *k = tree && !sink.errors ? ir_build(t->arena, t->s->names, tree, &sink) : NULL;
+  return sink.errors ? NULL : k;
+}
+
+static SemaSpec *with(Tuning *t, const SemaSpec *spec, int index, int64_t value) {
+  SemaSpec *copy = sema_spec_copy(t->arena, t->k, spec);
+  SemaValue v = {.kind = SV_INT, .num = {.type = DT_I64, .as.i = value}};
+  copy->statics[index] = v;
+  return copy;
+}
+
+/* What a parameter decides, if it is one thing of the first product: what has its value when it is
+ * set to one that nothing else has. */
+static bool find_side(Tuning *t, const LowerProduct *plain, int index, int probe) {
+  LowerProduct p;
+  const IrKernel *k = try_build(t, with(t, t->spec, index, probe));
+  if (!k || !lower_product(k, &p))
+    return false;
+  bool rows = p.m == probe, columns = p.n == probe, stages = p.stages == probe;
+  bool other =
+      (p.m != plain->m) + (p.n != plain->n) + (p.k != plain->k) + (p.stages != plain->stages) != 1;
+  if (!other && (rows || columns || stages))
+    t->side[rows ? 0 : columns ? 1 : 2] = index;
+  return true;
+}
+
+static void find_sides(Tuning *t, const LowerProduct *plain) {
+  for (int i = 0; i < SIDES; i++)
+    t->side[i] = -1;
+  for (size_t i = 0, n = 0; i < t->k->nstatics && n < MOST_AUTOS; i++)
+    if (t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET) {
+      if (!find_side(t, plain, (int)i, 320)) /* more stages than there may be */
+        find_side(t, plain, (int)i, 7);
+      n++;
+    }
+}
+
+/* ---------------------------------------------------------------- costs */
+
+/* Row-major tensors of the arguments' shapes; scalars are 0, which no grid depends on. */
+static double cost_of(Tuning *t, const IrKernel *k) {
+  IrBinding *b = ir_binding_new(t->arena, k);
+  for (size_t i = 0; i < k->params.n; i++) {
+    const IrParam *p = &k->params.v[i];
+    const SemaArg *arg = &t->args[i];
+    if (p->var)
+      b->value[p->var->id] = scalar_convert((Scalar){.type = DT_I64}, p->var->type);
+    else if (!arg->given || !arg->tensor)
+      continue;
+    IrTensorArg *x = p->buf ? &b->tensor[p->buf->id] : NULL;
+    if (!x)
+      continue;
+    *x = (IrTensorArg){.rank = arg->rank, .dtype = arg->dtype};
+    for (int d = arg->rank - 1, first = 1; d >= 0; d--, first = 0) {
+      x->extent[d] = arg->extent[d];
+      x->stride[d] = first ? 1 : x->stride[d + 1] * (x->extent[d + 1] ? x->extent[d + 1] : 1);
+    }
+  }
+  DiagSink sink;
+  diag_init(&sink, t->arena);
+  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors)
+    return -1;
+  return lower_cost(k, b, session_sms(t->s));
+}
+
+/* As many stages as the rest of shared memory holds, of tiles of 16-bit elements. */
+static int64_t stages_of(Tuning *t, const LowerProduct *p) {
+  int64_t room = (int64_t)session_target(t->s)->shared_limit - 2048 - 2 * p->m * p->n;
+  int64_t stage = 2 * (p->m + p->n) * p->k, n = stage ? room / stage : 1;
+  return n < 2 ? 3 : n > 8 ? 8 : n;
+}
+
+/* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
+static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
+  static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
+                                    {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
+  Tuned *best = ARENA_NEW(t->s->arena, Tuned);
+  best->value = ARENA_ARRAY(t->s->arena, int64_t, t->k->nstatics + 1);
+  double least = cost_of(t, plain);
+  LowerProduct chosen = *p;
+  for (size_t i = 0; i < sizeof tile / sizeof *tile; i++) {
+    LowerProduct q;
+    SemaSpec *spec = with(t, t->spec, t->side[0], tile[i][0]);
+    const IrKernel *k = try_build(t, with(t, spec, t->side[1], tile[i][1]));
+    double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
+    if (cost < 0 || (least >= 0 && cost >= least * 0.995))
+      continue;
+    least = cost;
+    chosen = q;
+    best->value[t->side[0]] = tile[i][0];
+    best->value[t->side[1]] = tile[i][1];
+  }
+  if (t->side[2] >= 0 && least >= 0 && p->products == 1)
+    best->value[t->side[2]] = stages_of(t, &chosen);
+  return best;
+}
+
+/* ---------------------------------------------------------------- remembering */
+
+static void add_number(Str *key, int64_t n) {
+  str_addf(key, "%" PRId64 ",", n);
+}
+
+/* What the choice depends on: target, settings, shapes and dtypes. */
+static void make_key(Tuning *t, Str *key) {
+  str_add(key, session_target(t->s)->name);
+  for (size_t i = 0; i < t->k->nstatics; i++) {
+    const SemaValue *v = &t->spec->statics[i];
+    add_number(key, v->kind);
+    add_number(key, v->kind == SV_DTYPE ? (int64_t)v->dtype : v->num.as.i);
+    if (v->kind == SV_STRING)
+      str_addn(key, v->string, v->n);
+  }
+  for (size_t i = 0; i < t->k->ninputs + t->k->noutputs; i++) {
+    const SemaArg *a = &t->args[i];
+    add_number(key, a->given ? a->tensor ? (int64_t)a->dtype : -1 : -2);
+    for (int d = 0; d < a->rank && a->tensor; d++)
+      add_number(key, a->extent[d]);
+  }
+}
+
+static Tuned *find(Tuning *t) {
+  LowerProduct p;
+  const IrKernel *plain = try_build(t, t->spec);
+  if (!plain || !lower_product(plain, &p) || plain->threads)
+    return NULL;
+  find_sides(t, &p);
+  return t->side[0] >= 0 && t->side[1] >= 0 ? choose(t, plain, &p) : NULL;
+}
+
+/* Products of 16-bit floats only: the first tensor tells. */
+static bool worth_it(const Tuning *t) {
+  size_t bits = 0;
+  for (size_t i = 0; i < t->k->ninputs && !bits; i++)
+    bits = t->args[i].given && t->args[i].tensor ? dtype_bits(t->args[i].dtype) : 0;
+  bool autos = false;
+  for (size_t i = 0; i < t->k->nstatics; i++)
+    autos |= t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET;
+  return autos && bits == 16;
+}
+
+void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
+  Tuning t = {s, info->sema, spec, args, NULL, {-1, -1, -1}};
+  bool gpu = s->options.arch || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
+  if (!gpu || session_target(s)->arch < ARCH_SM90A || !worth_it(&t))
+    return;
+  Str key = session_str(s);
+  make_key(&t, &key);
+  if (!info->tuned)
+    info->tuned = map_new(s->arena);
+  Tuned *found = map_getn(info->tuned, str_text(&key), key.n);
+  if (!found) {
+    t.arena = arena_new(s->guard, "tile sizes");
+    found = find(&t);
+    arena_free(t.arena);
+    map_setn(info->tuned, str_text(&key), key.n, found ? found : ARENA_NEW(s->arena, Tuned));
+  }
+  for (size_t i = 0; found && found->value && i < info->sema->nstatics; i++)
+    if (found->value[i])
+      spec->statics[i] =
+          (SemaValue){.kind = SV_INT, .num = {.type = DT_I64, .as.i = found->value[i]}};
+}
