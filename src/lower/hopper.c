@@ -182,6 +182,11 @@ bool hopper_channel(Simple *s, IrStmt *st) {
 
 /* Rings and staging tiles are reached by address alone. */
 bool hopper_alloc(Simple *s, IrStmt *st) {
+  IrBuffer *words = hopper_words(s, st->as.alloc);
+  if (words) {
+    low_emit(s, IRK_ALLOC)->as.alloc = words;
+    return true;
+  }
   return st->as.alloc->space == IRS_SHARED && !s->hopper && hopper_groups(s->k) > 0;
 }
 

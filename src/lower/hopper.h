@@ -16,12 +16,10 @@ typedef struct HopperRing { /* a channel, as the role in hand sees it */
   IrVar *stage, *phase;     /* i32 variables of the role */
 } HopperRing;
 
-/* An operand in registers that a MAP makes by rounding another fragment: it is packed from there.
- */
+/* An operand in registers that MAPs make by rounding another fragment: it lies as words. */
 typedef struct HopperCast {
-  const IrStmt *map;
-  const IrBuffer *to;
-  IrBuffer *from;
+  const IrBuffer *operand;
+  IrBuffer *words; /* u32, two elements each */
 } HopperCast;
 
 typedef struct Hopper {
@@ -47,10 +45,12 @@ bool hopper_copy(Simple *s, IrStmt *st);
 bool hopper_dot(Simple *s, IrStmt *st);
 bool hopper_map(Simple *s, IrStmt *st);
 
-/* hopper_cast.c: finds the casts of a role's statements, before they are expanded; the fragment to
- * pack an operand from. */
+/* hopper_cast.c: finds the operands of a role's products that can lie as words, before its
+ * statements are expanded; the words of an operand, or NULL. */
 void hopper_find_casts(Simple *s, IrBlock *b);
-const IrBuffer *hopper_cast_source(const Simple *s, const IrBuffer *operand);
+IrBuffer *hopper_words(const Simple *s, const IrBuffer *operand);
+/* Rounds pairs of registers to words of a 16-bit type. */
+void hopper_pack(Simple *s, DType t, IrBuffer *from, IrBuffer *words);
 
 /* One thread-level operation of n operands. */
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);

@@ -67,29 +67,18 @@ typedef struct Chain {
   int64_t n, steps, blocks;
 } Chain;
 
-/* Neighbouring columns as one word, rounded to the operand's type if they are not yet. */
-static IrBuffer *pack_operand(Simple *s, const IrBuffer *operand) {
-  IrKernel *k = s->k;
-  IrBuffer *from = low_place_of(s, hopper_cast_source(s, operand))->home;
+/* As it lies, or packed here. */
+static IrBuffer *words_of(Simple *s, const IrBuffer *operand) {
+  IrBuffer *words = hopper_words(s, operand), *home = low_place_of(s, operand)->home;
   int64_t n = 0;
-  ir_is_const(from->extent[0], &n);
+  if (words)
+    return words;
+  ir_is_const(home->extent[0], &n);
   IrExpr *extent = low_i64(s, n / 2);
-  IrBuffer *w = ir_buffer(k, IRS_REG, "words", DT_U32, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = w;
-  IrStmt *loop;
-  IrVar *i = low_emit_for(s, "i", low_i32(s, 0), low_i32(s, n / 2), low_i32(s, 1), &loop);
-  loop->as.loop.loop = IRF_UNROLL;
-  IrBlock *before = low_enter(s, &loop->as.loop.body);
-  IrExpr *at = low_mul(s, ir_ref(k, i), low_i32(s, 2)), *v[2];
-  for (int j = 0; j < 2; j++) {
-    IrAccess x = {.buf = from, .index = {low_add(s, at, low_i32(s, j))}};
-    v[j] = ir_cast(k, ir_ref(k, low_emit_load(s, "x", x)), DT_F32);
-  }
-  IrAccess to = {.buf = w, .index = {ir_ref(k, i)}};
-  low_emit_store(s, to,
-                 ir_op2(k, operand->dtype == DT_BF16 ? OP_PACK_BF16 : OP_PACK_F16, v[0], v[1]));
-  low_enter(s, before);
-  return w;
+  words = ir_buffer(s->k, IRS_REG, "words", DT_U32, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = words;
+  hopper_pack(s, operand->dtype, home, words);
+  return words;
 }
 
 /* Of one block and step. */
@@ -122,7 +111,7 @@ bool hopper_dot(Simple *s, IrStmt *st) {
   c.blocks = p->extent[0] / ROWS / s->hopper->groups;
   c.b = operand_of(&d->b, false);
   if (low_place_of(s, d->a.buf)->frag) {
-    c.words = pack_operand(s, d->a.buf);
+    c.words = words_of(s, d->a.buf);
   } else {
     c.a = operand_of(&d->a, true);
     describe(s, &c.a, &d->a, true);

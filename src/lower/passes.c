@@ -27,7 +27,16 @@ typedef struct Candidate {
 static const Pass scalar[] = {{"relabel", IR_SCHEDULED, low_relabel},
                               {"scalar", IR_THREAD, low_simple}};
 
-/* The Hopper schedule: one warpgroup loads by TMA, the others multiply. */
+/* The Hopper schedule: one warpgroup loads by TMA, the others multiply; of two chained products one
+ * runs while the other's result is worked on. */
+static const Pass rotated[] = {
+    {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
+    {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
+    {"roles", IR_SCHEDULED, low_roles},   {"rotate", IR_SCHEDULED, low_rotate},
+    {"waits", IR_SCHEDULED, low_waits},   {"guards", IR_SCHEDULED, low_guards},
+    {"hopper", IR_THREAD, low_expand},    {"approx", IR_THREAD, low_approx},
+};
+/* The same, each iteration by itself: fewer registers are live at once. */
 static const Pass warpgroup[] = {
     {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
     {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
@@ -43,6 +52,7 @@ static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
 #define CANDIDATE(name, arch, list)                                                                \
   { name, arch, list, sizeof list / sizeof *list }
 static const Candidate candidates[] = {
+    CANDIDATE("warpgroup, overlapped", ARCH_SM90A, rotated),
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
     CANDIDATE("registers", ARCH_ANY, registers),
     CANDIDATE("scalar", ARCH_ANY, scalar),

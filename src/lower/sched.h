@@ -22,6 +22,7 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, Diag
 IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_roles(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_rotate(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Of the thread level. */
@@ -52,6 +53,8 @@ IrStmt *sched_stmt(IrKernel *k, IrKind kind, Span span);
 IrStmt *sched_take_alloc(IrBlock *b, const IrBuffer *buf);
 /* A copy of the block within the same kernel, which defines variables of its own. */
 IrBlock sched_copy_block(IrKernel *k, const IrBlock *b);
+/* The same with a variable's value in its place. */
+IrBlock sched_copy_block_with(IrKernel *k, const IrBlock *b, const IrVar *var, IrExpr *value);
 
 /* Bytes of one stage of a shared tile as it lies: rows of whole swizzle spans. */
 int64_t sched_tile_bytes(const IrBuffer *b);

@@ -7,6 +7,7 @@
 #include "sched.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...) {
   if (!r->notes)
@@ -16,7 +17,11 @@ IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...) {
   va_start(ap, fmt);
   str_vaddf(&text, fmt, ap);
   va_end(ap);
-  lower_note(r, "no warpgroup schedule: %s", str_text(&text));
+  const char *note = arena_printf(r->notes->arena, "no warpgroup schedule: %s", str_text(&text));
+  for (size_t i = 0; i < r->notes->text.n; i++) /* two candidates begin with the same passes */
+    if (!strcmp(r->notes->text.v[i], note))
+      return NULL;
+  lower_note(r, "%s", note);
   return NULL;
 }
 
@@ -176,6 +181,12 @@ static IrBlock copy_block(Renaming *r, const IrBlock *from) {
 
 IrBlock sched_copy_block(IrKernel *k, const IrBlock *b) {
   Renaming r = {k, ARENA_ARRAY(k->arena, IrExpr *, k->vars.n + 1), k->vars.n};
+  return copy_block(&r, b);
+}
+
+IrBlock sched_copy_block_with(IrKernel *k, const IrBlock *b, const IrVar *var, IrExpr *value) {
+  Renaming r = {k, ARENA_ARRAY(k->arena, IrExpr *, k->vars.n + 1), k->vars.n};
+  r.to[var->id] = value;
   return copy_block(&r, b);
 }
 

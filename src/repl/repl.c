@@ -138,10 +138,44 @@ static void remember(Repl *r, const char *entry) {
     editor_remember(r, entry);
 }
 
+/* What users of other prompts type first: help, help(name), ?, ?name, name?; NULL: none of it. */
+static const char *help_wanted(Repl *r, const char *line) {
+  const char *doc;
+  Str unused = str_new(r->arena);
+  line += strspn(line, " \t");
+  size_t n = strlen(line);
+  while (n > 0 && strchr(" \t\r", line[n - 1]))
+    n--;
+  if (is_word(line, "help") || is_word(line, "help()") || is_word(line, "?"))
+    return session_signature(r->s, "help", &unused, &doc) ? NULL : "";
+  if (line[0] == '?')
+    return arena_strndup(r->arena, line + 1 + strspn(line + 1, " "), n - 1);
+  if (n > 1 && line[n - 1] == '?' && !strpbrk(line, " (\""))
+    return arena_strndup(r->arena, line, n - 1);
+  if (n > 6 && strncmp(line, "help(", 5) == 0 && line[n - 1] == ')' &&
+      !session_signature(r->s, "help", &unused, &doc))
+    return arena_strndup(r->arena, line + 5, n - 6);
+  return NULL;
+}
+
+static bool leaves(const char *line) {
+  static const char *const words[] = {"exit", "quit", "exit()", "quit()"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (is_word(line, words[i]))
+      return true;
+  return false;
+}
+
 /* Commands and words that only mean something where an entry begins; false: the line is none. */
 static bool run_first(Repl *r, const char *line) {
-  if (is_word(line, "exit") || is_word(line, "quit")) {
+  if (leaves(line)) {
     r->leave = true;
+    return true;
+  }
+  const char *help = help_wanted(r, line);
+  if (help) {
+    prompt_help(r, help);
+    end_entry(r);
     return true;
   }
   const char *start = line + strspn(line, " \t\r");

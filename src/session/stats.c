@@ -3,7 +3,7 @@
  * In: a kernel value and the arguments of a call. Out: a record: registers of a thread, bytes of
  * shared memory of a block, threads of a block, blocks that a multiprocessor holds at a time, and
  * the call's operations and bytes. Needs the device's compiler, but no device. Tests:
- * tests/lua/kernel_stats.lua.
+ * tests/lua/run.
  */
 #include <string.h>
 
@@ -42,6 +42,14 @@ int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_
   return least(n, (int64_t)p->shared / (shared > 0 ? shared : 1));
 }
 
+/* What the kernel itself takes of a block's shared memory: from sm_90 on a cubin's static part has
+ * the system's share in it. */
+static size_t own_shared(const Target *t, const GpuFacts *f, size_t dynamic) {
+  enum { RESERVED = 1 << 10 };
+  bool counted = strcmp(t->name, "sm_90a") == 0 && f->shared_bytes >= RESERVED;
+  return f->shared_bytes - (counted ? RESERVED : 0) + dynamic;
+}
+
 Value kernel_stats_call(Session *s, Value kernel, Args *a) {
   Launch l;
   int threads = 0;
@@ -49,16 +57,16 @@ Value kernel_stats_call(Session *s, Value kernel, Args *a) {
   launch_prepare(s, kernel, a, &l);
   const GpuFacts *f = device_facts(&l, &threads, &dynamic);
   const Target *t = session_target(s);
+  size_t shared = own_shared(t, f, dynamic);
   const struct {
     const char *name;
     Value value;
   } rows[] = {
       {"registers", val_int(f->registers)},
-      {"shared", val_int((int64_t)(f->shared_bytes + dynamic))},
+      {"shared", val_int((int64_t)shared)},
       {"local_bytes", val_int(f->local_bytes)},
       {"threads", val_int(threads)},
-      {"blocks", val_int(blocks_at_a_time(t, f->registers, threads, f->shared_bytes + dynamic,
-                                          f->shared_bytes > 0))},
+      {"blocks", val_int(blocks_at_a_time(t, f->registers, threads, shared, false))},
       {"flops", val_float(launch_flops(&l))},
       {"bytes", val_float(launch_bytes(&l))},
   };
