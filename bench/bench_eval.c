@@ -157,19 +157,23 @@ static IrBinding *bind(Bench *b, IrKernel *k, const Row *r) {
 /* With the checks that every launch has, and with all of them, in turns. */
 static bool run_checks(Bench *b, const Row *r, EvalProgram *p, const IrBinding *x) {
   static const EvalChecks checks[2] = {CHECKS_DEFAULT, CHECKS_ALL};
-  double ms[2][MOST_RUNS];
+  double ms[2][MOST_RUNS], cpu[2][MOST_RUNS];
   for (int i = -2; i < b->runs; i++)
     for (int c = 0; c < 2; c++) {
       EvalOptions o = b->options;
       o.checks = checks[c];
-      double start = now();
+      double start = now(), work = busy();
       if (eval_run(p, x, &o, &b->sink) != ST_OK)
         return fail(b);
-      if (i >= 0)
+      if (i >= 0) {
         ms[c][i] = now() - start;
+        cpu[c][i] = busy() - work;
+      }
     }
   double plain = median(ms[0], b->runs), all = median(ms[1], b->runs);
-  printf("%-38s %8.3f ms, all checks %8.3f ms: %.1f times\n", r->what, plain, all, all / plain);
+  double work = median(cpu[0], b->runs), more = median(cpu[1], b->runs);
+  printf("%-38s %8.3f ms, all checks %8.3f ms: %.1f times (processor %.3f, %.3f: %.1f times)\n",
+         r->what, plain, all, all / plain, work, more, more / work);
   return true;
 }
 

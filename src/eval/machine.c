@@ -126,12 +126,13 @@ static EvalResult op_lanes(EvalAgent *a, const EvalInsn *in) {
   void *dst = a->reg[in->dst];
   size_t n = (size_t)a->lanes;
   /* Where it may fault or is watched the operands must survive. */
-  bool keep = a->block->watch ||
-              (op_can_fault(in->op, (DType)in->type) && (dst == src[0] || dst == src[1]));
+  bool same = dst == src[0] || dst == src[1];
+  bool keep =
+      a->block->watch ? same || dst == src[2] : same && op_can_fault(in->op, (DType)in->type);
   size_t done = in->as.strip[a->block->isa](n, keep ? a->scratch : dst, (const void *const *)src);
   EvalResult r = done == n ? EVAL_OK : lane_fault(a, in, src, (int)done);
   if (a->block->watch && r == EVAL_OK)
-    eval_watch_values(a, in, (const void *const *)src, a->scratch, (int)n);
+    eval_watch_values(a, in, (const void *const *)src, keep ? a->scratch : dst, (int)n);
   if (keep)
     memcpy(dst, a->scratch, n * dtype_compute_size((DType)in->type));
   return r;

@@ -60,6 +60,18 @@ static bool shared_by_blocks(const EvalMem *m) {
   return m->buf->space == IRS_GLOBAL && m->buf->role != IRR_IN;
 }
 
+/* The commonest of all: a strip that is one row of a tensor, stored for the first time. */
+static bool fresh_strip(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, const EvalMem *m,
+                        Lanes l) {
+  Place data, strip;
+  if (!x->vector || !x->lanes || l.on || eval_watch_stores(a, in, x, l) ||
+      !eval_place_strip(a, x, m, &data, &strip))
+    return false;
+  int last = a->map->code->naxes - 1;
+  return a->map->cnt[last] == l.n &&
+         eval_race_blocks_fresh(a, in, m, strip.at, strip.lane[last], l.n);
+}
+
 EvalResult eval_races_access(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, EvalMem *m,
                              RaceKind kind) {
   bool iterations = x->races && a->map->code, blocks = shared_by_blocks(m);
@@ -67,6 +79,8 @@ EvalResult eval_races_access(EvalAgent *a, const EvalInsn *in, const EvalAccess 
   if (!iterations && !blocks)
     return EVAL_OK;
   Lanes l = eval_lanes_of(a, in);
+  if (kind == RACE_WRITE && !iterations && fresh_strip(a, in, x, m, l))
+    return EVAL_OK;
   EvalResult r = places(a, x, m, l, map);
   if (r == EVAL_OK && iterations)
     r = eval_race_map_access(a, in, x, m, kind, l, map);

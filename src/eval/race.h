@@ -77,6 +77,11 @@ bool eval_race_blocks_start(EvalBlock *b);
 EvalResult eval_race_blocks_access(EvalAgent *a, const EvalInsn *in, const EvalAccess *x,
                                    const EvalMem *m, RaceKind kind, Lanes l, const int64_t *map);
 
+/* The same for a STORE to n elements from `at` on, `step` apart, that nobody touched yet; false
+ * where somebody did: nothing is noted then. */
+bool eval_race_blocks_fresh(EvalAgent *a, const EvalInsn *in, const EvalMem *m, int64_t at,
+                            int64_t step, int64_t n);
+
 /* race_order.c: what a block knows of the others, by atomics. */
 typedef struct RaceOrder RaceOrder;
 RaceOrder *eval_race_order_new(int64_t blocks, bool turns);

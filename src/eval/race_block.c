@@ -281,6 +281,14 @@ static bool fresh_row(const Access *x, int64_t at, int64_t step, int64_t n) {
   return true;
 }
 
+bool eval_race_blocks_fresh(EvalAgent *a, const EvalInsn *in, const EvalMem *m, int64_t at,
+                            int64_t step, int64_t n) {
+  Access x;
+  if (a->block->races->blocks->off)
+    return true;
+  return access_open(&x, a, m, RACE_WRITE, in->place) == EVAL_OK && fresh_row(&x, at, step, n);
+}
+
 static EvalResult row(const Access *x, int64_t at, int64_t step, int64_t n) {
   if (fresh_row(x, at, step, n))
     return EVAL_OK;

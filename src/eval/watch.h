@@ -19,6 +19,10 @@ void eval_watch_values(EvalAgent *a, const EvalInsn *in, const void *const *src,
 /* A STORE to a tensor, before it happens; map: each lane's place. */
 void eval_watch_store(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, const EvalMem *m,
                       Lanes l, const int64_t *map);
+/* Whether a STORE stores anything special at all. */
+bool eval_watch_stores(const EvalAgent *a, const EvalInsn *in, const EvalAccess *x, Lanes l);
+/* Whether any of n cells in compute form is NaN or infinite. */
+bool eval_watch_special(DType compute, const void *cells, int64_t n);
 /* A COPY, before it happens. */
 void eval_watch_copy(EvalAgent *a, const EvalView *d, const EvalView *s);
 /* What a view holds: a sum of these. */
@@ -68,8 +72,8 @@ uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text);
 void eval_watch_new_inf(EvalAgent *a, const char *text);
 /* n results of this place did not fit. first: words for the first of them, or NULL. */
 void eval_watch_add(EvalAgent *a, DType t, const char *what, uint64_t n, const char *first);
-/* Whether a finite value rounds to more than the greatest of a narrower float. */
-bool eval_watch_beyond(DType to, double v);
+/* From here on a finite value rounds to more than the greatest of a narrower float. */
+double eval_watch_limit(DType to);
 /* ", in iteration 3 of block 1"; lane -1: not in a MAP. */
 const char *eval_watch_where(const EvalAgent *a, int lane);
 const char *eval_watch_text(const EvalAgent *a, DType t, const void *cell);

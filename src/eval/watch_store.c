@@ -12,20 +12,22 @@
 
 enum { CHUNK = 256 };
 
-static bool is_nan(DType compute, const void *cell) {
+static double value(DType compute, const void *cell) {
   double d;
   float f;
   if (compute == DT_F64) {
     memcpy(&d, cell, sizeof d);
-    return isnan(d);
+    return d;
   }
   memcpy(&f, cell, sizeof f);
-  return isnan(f);
+  return (double)f;
 }
 
-/* n cells in compute form: WATCH_NAN, WATCH_INF. */
+/* n cells in compute form: WATCH_NAN, WATCH_INF. Nearly always there is nothing special. */
 static unsigned look(DType compute, const void *cells, int64_t n) {
   unsigned nan = 0, inf = 0;
+  if (!eval_watch_special(compute, cells, n))
+    return 0;
   if (compute == DT_F64) {
     const double *v = cells;
     for (int64_t i = 0; i < n; i++) {
@@ -81,10 +83,23 @@ static void look_piece(void *ctx, const EvalView *v, const Piece *p) {
   *found |= look(dtype_compute(v->mem->dtype), p->cells, p->n);
 }
 
+/* A tile's rows are looked at where they lie. */
+static bool rows_in_place(const EvalView *v) {
+  int last = v->rank - 1;
+  return !mem_packed(v->mem) && last >= 0 && v->stride[last] == 1;
+}
+
 unsigned eval_watch_look(const EvalView *v) {
   unsigned found = 0;
-  if (dtype_is_float(v->mem->dtype))
+  EvalRow r;
+  if (!dtype_is_float(v->mem->dtype))
+    return 0;
+  if (!rows_in_place(v)) {
     each_piece(v, look_piece, &found);
+    return found;
+  }
+  for (bool more = eval_rows_first(v, &r); more; more = eval_rows_next(v, &r))
+    found |= look(dtype_compute(v->mem->dtype), eval_mem_at(v->mem, memory_of(v, &r)), r.n);
   return found;
 }
 
@@ -157,7 +172,7 @@ void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsi
 static void reach(EvalAgent *a, const EvalMem *m, int64_t element, DType compute, void *cell) {
   EvalWatch *w = a->block->watch;
   char name[256];
-  bool nan = is_nan(compute, cell);
+  bool nan = isnan(value(compute, cell));
   uint32_t mark = nan ? eval_watch_mark(compute, cell) : 0;
   WatchReach *r = nan ? &w->nan_at : &w->inf_at;
   const WatchOrigin *o = nan ? (mark && (int)mark <= w->nnan ? &w->nan[mark - 1] : NULL)
@@ -170,12 +185,18 @@ static void reach(EvalAgent *a, const EvalMem *m, int64_t element, DType compute
   *r = (WatchReach){machine_insn(a)->place, arena_strdup(w->arena, name), o};
 }
 
+bool eval_watch_stores(const EvalAgent *a, const EvalInsn *in, const EvalAccess *x, Lanes l) {
+  DType t = (DType)in->type;
+  return dtype_is_float(t) &&
+         eval_watch_special(dtype_compute(t), machine_reg(a, x->value), x->lanes ? l.n : 1);
+}
+
 void eval_watch_store(EvalAgent *a, const EvalInsn *in, const EvalAccess *x, const EvalMem *m,
                       Lanes l, const int64_t *map) {
   DType t = (DType)in->type, c = dtype_compute(t);
   size_t step = x->lanes ? dtype_compute_size(t) : 0;
   char *v = machine_reg(a, x->value);
-  if (!dtype_is_float(t) || !look(c, v, x->lanes ? l.n : 1))
+  if (!eval_watch_stores(a, in, x, l))
     return;
   for (int i = 0; i < l.n; i++)
     if ((!l.on || l.on[i]) && look(c, v + (size_t)i * step, 1))
@@ -191,12 +212,15 @@ typedef struct CopyWatch {
 /* Finite values of the piece that the destination's type has no place for. */
 static void count_piece(const CopyWatch *x, const EvalView *s, const Piece *p) {
   DType from = s->mem->dtype, to = x->d->mem->dtype;
+  double limit = eval_watch_limit(to);
+  DType c = dtype_compute(from);
+  size_t size = dtype_compute_size(from);
   uint64_t n = 0;
   const char *first = NULL;
   for (int64_t i = 0; i < p->n; i++) {
-    const char *cell = (const char *)p->cells + (size_t)i * dtype_compute_size(from);
-    double v = scalar_load_compute(from, cell).as.f;
-    if (!eval_watch_beyond(to, v))
+    const char *cell = (const char *)p->cells + (size_t)i * size;
+    double v = value(c, cell);
+    if (!(fabs(v) >= limit) || isinf(v))
       continue;
     if (!n++)
       first = arena_printf(x->a->block->watch->arena, "%s%s", eval_watch_text(x->a, from, cell),
