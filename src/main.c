@@ -352,9 +352,10 @@ static Status emit_args(const Cli *c, Session *s, Str *out) {
   const char *call =
       k.called || !k.first ? k.text : arena_printf(out->arena, "%s(%s)", k.first, k.text);
   Status status = session_emit_call(s, call, strlen(call), c->session.emit, out);
-  if (status == ST_OK && !session_write(s, str_text(out), out->n))
-    status = ST_USAGE;
-  return status;
+  if (status != ST_OK || session_write(s, str_text(out), out->n))
+    return status;
+  fputs("tilesh: the output cannot be written\n", stderr);
+  return ST_USAGE;
 }
 
 /* Where the program's text has been read. */
