@@ -21,10 +21,20 @@
 
 static volatile sig_atomic_t tile_interrupted;
 
-/* Handlers only set the flag. */
+/* It only sets the flag. */
 static void on_interrupt(int signal_number) {
   (void)signal_number;
   tile_interrupted = 1;
+}
+
+/* A mapped file was cut short by somebody else while a tensor stood on it: its elements are gone,
+ * and no flag can bring them back. Only what a handler may call is called. */
+static _Noreturn void on_lost_file(int signal_number) {
+  static const char words[] =
+      "tilesh: a file was shortened while a tensor that load mapped used it\n";
+  (void)signal_number;
+  ssize_t wrote = write(STDERR_FILENO, words, sizeof words - 1);
+  _exit(wrote < 0 ? EXIT_FAILED : EXIT_USAGE);
 }
 
 /* Outside the prompt the second Ctrl-C, while the first has not been heeded, ends the process. */
@@ -32,6 +42,7 @@ static void set_signals(bool prompt) {
   struct sigaction action = {.sa_handler = on_interrupt,
                              .sa_flags = prompt ? 0 : (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);
+  sigaction(SIGBUS, &(struct sigaction){.sa_handler = on_lost_file}, NULL);
   signal(SIGPIPE, SIG_IGN); /* a reader that is gone is a failed write, exit status 2 */
 }
 
@@ -352,9 +363,10 @@ static Status emit_args(const Cli *c, Session *s, Str *out) {
   const char *call =
       k.called || !k.first ? k.text : arena_printf(out->arena, "%s(%s)", k.first, k.text);
   Status status = session_emit_call(s, call, strlen(call), c->session.emit, out);
-  if (status == ST_OK && !session_write(s, str_text(out), out->n))
-    status = ST_USAGE;
-  return status;
+  if (status != ST_OK || session_write(s, str_text(out), out->n))
+    return status;
+  fputs("tilesh: the output cannot be written\n", stderr);
+  return ST_USAGE;
 }
 
 /* Where the program's text has been read. */

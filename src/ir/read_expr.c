@@ -349,7 +349,7 @@ static IrExpr *build_int(Reader *r, const Node *n, DType t) {
     return ir_float(r->k, t, n->minus ? -f : f);
   }
   if (!dtype_is_int(t)) {
-    ir_read_error(r, E0605, n->span, "a number stands where a %s is wanted", dtype_name(t));
+    ir_read_error(r, E0605, n->span, "a number stands where %s is wanted", dtype_name(t));
     return ir_bool(r->k, false);
   }
   if (!int_fits(n, t))
@@ -360,8 +360,8 @@ static IrExpr *build_int(Reader *r, const Node *n, DType t) {
 /* An integer place takes no float: nothing is rounded silently. */
 static IrExpr *build_float(Reader *r, const Node *n, DType t) {
   if (!dtype_is_float(t)) {
-    ir_read_error(r, E0605, n->span, "a float stands where a %s is wanted", dtype_name(t));
-    t = DT_F32;
+    ir_read_error(r, E0605, n->span, "a float stands where %s is wanted", dtype_name(t));
+    return dtype_is_int(t) ? ir_int_of(r->k, t, 0) : ir_bool(r->k, false);
   }
   return ir_float(r->k, t, n->minus ? -n->f : n->f);
 }

@@ -8,6 +8,13 @@
 
 #include "read.h"
 
+/* Where the text ends in the middle, every open block would say the same of the same place. */
+static bool said(const DiagSink *sink, DiagCode code, Span at, const char *text) {
+  const Diag *last = sink->n ? sink->v[sink->n - 1] : NULL;
+  return last && last->code == code && last->span.file == at.file && last->span.begin == at.begin &&
+         strcmp(last->text, text) == 0;
+}
+
 /* Counted apart from the sink, which others may have filled before.
  * `at` need not be the current token. */
 void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
@@ -16,8 +23,9 @@ void ir_read_error(Reader *r, DiagCode code, Span at, const char *fmt, ...) {
   va_start(ap, fmt);
   str_vaddf(&text, fmt, ap);
   va_end(ap);
-  diag_add(r->sink, code, at, "%s", str_text(&text));
   r->errors++;
+  if (!said(r->sink, code, at, str_text(&text)))
+    diag_add(r->sink, code, at, "%s", str_text(&text));
 }
 
 /* ---------------------------------------------------------------- characters */

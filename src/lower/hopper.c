@@ -35,6 +35,28 @@ int hopper_groups(const IrKernel *k) {
   return 0;
 }
 
+typedef struct Stores {
+  const IrBuffer *tile;
+  bool found;
+} Stores;
+
+static bool find_store(IrStmt *st, void *ctx) {
+  Stores *x = ctx;
+  x->found |=
+      st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA && st->as.copy.src.buf == x->tile;
+  return !x->found;
+}
+
+bool hopper_owns(const IrKernel *k, const IrBuffer *tile) {
+  Stores x = {tile, false};
+  IrBlock body = k->body;
+  for (size_t i = 0; i < k->channels.n; i++)
+    for (int j = 0; j < k->channels.v[i]->ntiles; j++)
+      x.found |= k->channels.v[i]->tile[j] == tile;
+  ir_walk(&body, find_store, &x);
+  return x.found;
+}
+
 /* One stage, so that the next one's pattern begins where patterns begin. */
 static int64_t stage_bytes(const IrBuffer *b) {
   return (sched_tile_bytes(b) + SPAN_MOST - 1) / SPAN_MOST * SPAN_MOST;
@@ -187,7 +209,8 @@ bool hopper_alloc(Simple *s, IrStmt *st) {
     low_emit(s, IRK_ALLOC)->as.alloc = words;
     return true;
   }
-  return st->as.alloc->space == IRS_SHARED && !s->hopper && hopper_groups(s->k) > 0;
+  return st->as.alloc->space == IRS_SHARED && s->owned.n > st->as.alloc->id &&
+         s->owned.v[st->as.alloc->id];
 }
 
 /* ---------------------------------------------------------------- waits */
@@ -302,7 +325,10 @@ static void produce(Simple *s, const IrBlock *body) {
   s->hopper->group = s->hopper->first = NULL;
   IrBlock *before = low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
   ring_variables(s, true);
+  s->alone = true;
   low_points(s, body);
+  low_flush(s);
+  s->alone = false;
   low_enter(s, before);
 }
 

@@ -32,6 +32,9 @@ typedef struct Hopper {
 
 /* Warpgroups of the role that computes; 0: the kernel has no such roles. */
 int hopper_groups(const IrKernel *k);
+/* Whether a tile is a ring's, or stages results for the tensor memory accelerator: the program's
+ * other shared tiles are as they are anywhere. */
+bool hopper_owns(const IrKernel *k, const IrBuffer *tile);
 /* Bytes that a shared tile takes in such a kernel, all stages together. */
 int64_t hopper_tile_bytes(const IrBuffer *b);
 

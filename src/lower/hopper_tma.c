@@ -264,7 +264,8 @@ bool hopper_copy(Simple *s, IrStmt *st) {
   const IrCopy *c = &st->as.copy;
   if (!s->hopper)
     return false;
-  bool staged = low_place_of(s, c->src.buf)->frag && c->dst.buf->space == IRS_SHARED;
+  bool staged = low_place_of(s, c->src.buf)->frag && c->dst.buf->space == IRS_SHARED &&
+                s->owned.v[c->dst.buf->id];
   if (c->engine != IRE_TMA && !staged)
     return false;
   if (staged)

@@ -136,7 +136,7 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
       scan_access(f, st, &st->as.atomic.at, map);
     break;
   case IRK_COPY:
-    if (hopper_groups(f->s->k) && st->as.copy.dst.buf->space == IRS_SHARED)
+    if (st->as.copy.dst.buf->id < f->s->owned.n && f->s->owned.v[st->as.copy.dst.buf->id])
       break; /* part by part into a staging tile */
     want_whole(f, &st->as.copy.dst);
     want_whole(f, &st->as.copy.src);

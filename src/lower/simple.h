@@ -64,6 +64,8 @@ typedef struct Simple {
   int first_warp;        /* of the role */
   int barrier;           /* the role's named barrier; 0: all of the block */
   struct Point *point;   /* inside an iteration over registers, else NULL */
+  bool alone;            /* one thread runs the statements: there is nobody to wait for */
+  VEC(bool) owned;       /* by buffer id: rings and staging tiles of hopper.h */
   struct Hopper *hopper; /* hopper.h; NULL: not inside its roles */
   bool registers;        /* fragments may lie in registers (expand.h) */
   VEC(Iteration) iterations;

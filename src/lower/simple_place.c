@@ -37,7 +37,10 @@ void low_note_tile(Simple *s, const IrBuffer *b) {
     n *= p->extent[i]; /* the verifier bounds the product */
   }
   p->bytes = n * (int64_t)dtype_size(b->dtype);
-  if (s->registers && b->space == IRS_SHARED && hopper_groups(s->k))
+  while (s->owned.n <= b->id)
+    VEC_PUSH(s->arena, &s->owned, false);
+  s->owned.v[b->id] = s->registers && hopper_groups(s->k) && hopper_owns(s->k, b);
+  if (s->owned.v[b->id])
     p->bytes = hopper_tile_bytes(b);
 }
 
@@ -318,9 +321,9 @@ static void emit_role_barrier(Simple *s) {
 
 /* Behind it nothing is held. */
 void low_barrier(Simple *s) {
-  if (s->barrier)
+  if (s->barrier && !s->alone)
     emit_role_barrier(s);
-  else
+  else if (!s->alone)
     low_emit_op(s, OP_SYNCTHREADS);
   for (size_t i = 0; i < s->held.n; i++)
     s->held.v[i] = 0;

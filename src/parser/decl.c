@@ -201,7 +201,8 @@ AstDecls parse_loose_decls(Parser *p, DeclKind kind) {
 /* `(arrivals = 2)`, which is kept as the barrier's initial value. */
 static AstExpr *parse_arrivals(Parser *p, Span at) {
   AstArgs args = parse_args(p, parse_open(p));
-  if (args.n == 1 && args.npos == 0 && strcmp(args.v[0].name, "arrivals") == 0)
+  const char *name = args.n == 1 ? args.v[0].name : NULL;
+  if (name && strcmp(name, "arrivals") == 0)
     return args.v[0].value;
   if (!p->failed) {
     Diag *d = parse_warn(p, E0062, span_join(at, parse_span(p)),

@@ -126,17 +126,22 @@ TExpr *sema_check_product(Check *c, TExpr *x, TExpr *y, const AstExpr *e, const 
 
 /* ---------------------------------------------------------------- gemm */
 
-/* How warps share the product; a wish. */
+/* How warps share the product; a wish. Any string known when the kernel is compiled. */
 static bool policy_of(Check *c, const AstExpr *e, TPolicy *out) {
   static const char *const names[] = {
       [TP_AUTO] = "auto", [TP_ROWS] = "rows", [TP_COLUMNS] = "columns", [TP_SQUARE] = "square"};
-  if (e->kind == EXPR_STRING)
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-      if (strcmp(names[i], e->as.string.s) == 0) {
-        *out = (TPolicy)i;
-        return true;
-      }
-  Diag *d = diag_add(c->sink, E0111, e->span, "there is no such policy");
+  TExpr *v = sema_check_expr(c, e);
+  if (sema_is_error(v))
+    return false;
+  const char *text = v->kind == TE_STRING ? v->as.string.s : NULL;
+  for (size_t i = 0; text && i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], text) == 0) {
+      *out = (TPolicy)i;
+      return true;
+    }
+  Diag *d = text ? diag_add(c->sink, E0111, e->span, "there is no policy \"%s\"", text)
+                 : diag_add(c->sink, E0111, e->span, "a policy is a string, this is %s",
+                            sema_describe(c, v));
   diag_hint(c->sink, d, "policy = \"rows\", \"columns\", \"square\" or \"auto\"");
   return false;
 }

@@ -348,11 +348,34 @@ void launch_isolate(Launch *l) {
 
 /* Running on the evaluator ----------------------------------------------------------------- */
 
+typedef struct Reading {
+  const IrBuffer *buf;
+  bool found;
+} Reading;
+
+static void see_buffer(IrBuffer **b, unsigned how, void *ctx) {
+  Reading *r = ctx;
+  r->found |= *b == r->buf && how & IR_READS;
+}
+
+static bool see_reading(IrStmt *st, void *ctx) {
+  ir_visit(st, &(IrVisitor){.buffer = see_buffer, .ctx = ctx});
+  return true;
+}
+
+static bool reads(const IrKernel *k, const IrBuffer *b) {
+  Reading r = {.buf = b};
+  ir_walk((IrBlock *)(uintptr_t)&k->body, see_reading, &r);
+  return r.found;
+}
+
 /* One byte an element for outputs that start unwritten: reading one before it is written is an
- * error. NULL where everything counts as written. */
-static uint8_t *unwritten(Launch *l, size_t i) {
+ * error. NULL where everything counts as written: a quarter of a large f32 result is too much to
+ * pay where the kernel never reads it and nobody wants to know what it left out. */
+static uint8_t *unwritten(Launch *l, size_t i, EvalChecks checks) {
   const IrBuffer *b = l->ir->params.v[i].buf;
-  if (!l->fresh[i] || b->init || b->role != IRR_OUT)
+  bool wanted = checks == CHECKS_ALL || (checks == CHECKS_DEFAULT && l->s->options.checks_set);
+  if (!l->fresh[i] || b->init || b->role != IRR_OUT || !(wanted || reads(l->ir, b)))
     return NULL;
   return session_alloc(l->s, (size_t)tensor_count(l->tensor[i]));
 }
@@ -379,7 +402,7 @@ void launch_arguments(Launch *l, EvalChecks checks) {
     IrTensorArg *a = &l->b->tensor[b->id];
     a->data = launch_writes(l, i) || b->role == IRR_SCRATCH ? tensor_data_write(t)
                                                             : (void *)(uintptr_t)tensor_data(t);
-    a->written = l->written[i] = checks == CHECKS_NONE ? NULL : unwritten(l, i);
+    a->written = l->written[i] = checks == CHECKS_NONE ? NULL : unwritten(l, i, checks);
   }
 }
 

@@ -44,6 +44,19 @@ static double relative_bound(DType t) {
   }
 }
 
+/* Of the elements that are numbers and finite; 0 where there is none. */
+static double greatest_finite(const Tensor *t) {
+  int64_t index[TENSOR_MAX_RANK] = {0};
+  double most = 0;
+  if (tensor_count(t) == 0)
+    return 0;
+  do {
+    Scalar x = scalar_convert(tensor_get(t, index), DT_F64);
+    most = isfinite(x.as.f) && fabs(x.as.f) > most ? fabs(x.as.f) : most;
+  } while (tensor_next(t, index));
+  return most;
+}
+
 /* The scale of an output: rounding errors of a sum are in proportion to its terms, so a result
  * near 0 must not be held to its own size. */
 static double greatest(const Tensor *t) {
@@ -52,7 +65,7 @@ static double greatest(const Tensor *t) {
   zero = tensor_new(t->dtype, 0, NULL, TENSOR_ZERO, NULL);
   double most = zero && tensor_maxdiff(t, zero, NULL, &d, NULL) ? d.max_abs : 0.0;
   tensor_release(zero);
-  return isfinite(most) ? most : 0.0;
+  return isfinite(most) ? most : greatest_finite(t);
 }
 
 /* By the dtype alone, in proportion to the greatest magnitude. */

@@ -396,6 +396,7 @@ static void go_on(Session *s, Str *out) {
     }
     str_add(out, eval_debug_text(s->debug->eval));
     eval_debug_forget_text(s->debug->eval);
+    arena_reset(session_scratch(s)); /* of conditions: nothing else lies there now */
   }
   after_interrupt(s);
   add_pause(s, out);

@@ -265,7 +265,10 @@ const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_
 static void describe_tile(Session *s, const Name *n, const Tensor *t, int64_t written, Str *out) {
   (void)s;
   int64_t all = tensor_count(t);
-  str_addf(out, "%s: %s ", n->name, n->buf->space == IRS_SHARED ? "shared" : "fragment");
+  str_addf(out, "%s: %s ", n->name,
+           n->buf->arrivals              ? "barrier"
+           : n->buf->space == IRS_SHARED ? "shared"
+                                         : "fragment");
   tensor_add_type(t, out);
   if (written == 0 && all)
     str_add(out, ", nothing written yet");

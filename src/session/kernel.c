@@ -284,6 +284,7 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
       p->ir = kernel.as.obj->as.kernel.ir;
       map_set(info->specs, "", p);
     }
+    arena_set_guard(p->arena, s->guard);
     return p;
   }
   Arena *a = session_scratch(s);
@@ -298,6 +299,7 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
     p = build(s, info, spec);
     map_setn(info->specs, str_text(&key), key.n, p);
   }
+  arena_set_guard(p->arena, s->guard); /* ir_bind leaves to it, as to the open boundary */
   return p;
 }
 

@@ -1,7 +1,7 @@
 /* shim.c: makes one allocation or one write of a program fail; loaded before the C library.
  *
  * In, by the environment: FAULT_ALLOC=N fails the N-th allocation (from 1) and, with FAULT_STAY=1,
- * all after it; FAULT_WRITE=N the N-th write with ENOSPC; FAULT_COUNT=FILE says at the end how many
+ * all after it; FAULT_WRITE=N the N-th write, fsync or rename with ENOSPC; FAULT_COUNT=FILE says at the end how many
  * of each there were. Used by tests/faults/run.
  */
 #include <errno.h>
@@ -70,4 +70,19 @@ ssize_t write(int fd, const void *data, size_t n) {
     return -1;
   }
   return syscall(SYS_write, fd, data, n);
+}
+
+static int write_fails(void) {
+  if (atomic_fetch_add(&writes, 1) + 1 != fail_write)
+    return 0;
+  errno = ENOSPC;
+  return 1;
+}
+
+int fsync(int fd) {
+  return write_fails() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to) {
+  return write_fails() ? -1 : (int)syscall(SYS_renameat2, -100, from, -100, to, 0); /* AT_FDCWD */
 }

@@ -1,0 +1,139 @@
+/* check_gate.c: what the Hopper schedule prints compiles, keeps everything in registers, and none
+ * of its products is serialised; where there is no NVRTC the tests are left out.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_suite.h"
+#include "gpu/gpu.h"
+#include "lower/lower.h"
+
+typedef struct Gate {
+  Arena *arena;
+  DiagSink sink;
+  GpuRt *rt;
+} Gate;
+
+static Gate *gate_new(void) {
+  GpuConfig config = {.no_cache = true};
+  Arena *a = arena_new(NULL, "gate");
+  Gate *g = ARENA_NEW(a, Gate);
+  g->arena = a;
+  diag_init(&g->sink, a);
+  g->rt = gpu_rt_new(&config);
+  return g;
+}
+
+static void gate_free(Gate *g) {
+  gpu_rt_free(g->rt);
+  arena_free(g->arena);
+}
+
+static bool has_compiler(Gate *g) {
+  Str why = str_new(g->arena);
+  return gpu_nvrtc_version(g->rt, &why) != NULL;
+}
+
+/* CUDA text of a kernel for sm_90a, with the last axes of stride 1 and everything aligned. */
+static CudaText *print(Gate *g, const char *text, LowerNotes *notes) {
+  IrKernels ks = {0};
+  SrcFile *file = src_new(g->arena, "test.ir", text, strlen(text));
+  ck_assert(ir_read(g->arena, names_new(g->arena), file, &g->sink, &ks) &&
+            ir_verify(ks.v[0], &g->sink));
+  const IrKernel *k = ks.v[0];
+  LowerFact *fact = ARENA_ARRAY(g->arena, LowerFact, k->buffers.n + 1);
+  for (size_t i = 0; i < k->buffers.n; i++)
+    fact[i] = (LowerFact){(int8_t)(k->buffers.v[i]->rank - 1), 16, true};
+  notes->arena = g->arena;
+  LowerRequest r = {.target = target_find("sm_90a"), .fact = fact, .notes = notes};
+  IrKernel *low = lower_to(g->arena, k, IR_THREAD, &r, &g->sink);
+  CudaText *cuda = low ? cuda_print(g->arena, low, r.target, &g->sink) : NULL;
+  ck_assert_msg(cuda != NULL, "%s", g->sink.n ? g->sink.v[0]->text : "not lowered");
+  return cuda;
+}
+
+/* hgmma: products with both operands in shared memory, at least so many instructions. */
+static void passes(const char *text, const char *schedule, unsigned hgmma) {
+  Gate *g = gate_new();
+  LowerNotes notes = {0};
+  CudaText *cuda = print(g, text, &notes);
+  ck_assert_str_eq(notes.text.v[notes.text.n - 1], schedule);
+  if (has_compiler(g)) {
+    GpuCompile job = {.name = "test.cu", .text = cuda->text, .arch = "sm_90a"};
+    GpuImage *m = NULL;
+    Str why = str_new(g->arena);
+    ck_assert_msg(gpu_compile(g->rt, &job, g->arena, &m, &why) == ST_OK, "%s", str_text(&why));
+    ck_assert_msg(m->gate, "%s\n%s", m->gate_why, m->log);
+    ck_assert_uint_ge(gpu_image_count(m, cuda->entry, 0x9f0), hgmma);
+    ck_assert_uint_eq(gpu_image_count(m, cuda->entry, 0x983), 0); /* no local loads */
+  }
+  gate_free(g);
+}
+
+#define PRODUCT(bm, bn, bk)                                                                        \
+  "kernel g tile(A: bf16[M, K] strided, B: bf16[K, N] strided) -> (C: bf16[M, N] strided) {\n"     \
+  "grid bx, by = ceildiv(N, " bn "), ceildiv(M, " bm ")\n"                                         \
+  "shared As: bf16[" bm ", " bk "]\nshared Bs: bf16[" bk ", " bn "]\n"                             \
+  "fragment acc: f32[" bm ", " bn "]\n"                                                            \
+  "map i, j in [" bm ", " bn "] { store acc[i, j] = 0.0 unchecked }\n"                             \
+  "for k: i64 = 0, ceildiv(K, " bk "), 1 pipelined(3) {\n"                                         \
+  "copy As = A[by*" bm ":+" bm ", k*" bk ":+" bk "]\n"                                             \
+  "copy Bs = B[k*" bk ":+" bk ", bx*" bn ":+" bn "]\n"                                             \
+  "dot acc += As @ Bs\n}\n"                                                                        \
+  "copy C[by*" bm ":+" bm ", bx*" bn ":+" bn "] = acc\n}\n"
+
+START_TEST(plain_products) {
+  passes(PRODUCT("128", "256", "64"), "schedule: warpgroup", 4);
+  passes(PRODUCT("256", "128", "64"), "schedule: warpgroup", 8);
+  passes(PRODUCT("64", "40", "32"), "schedule: warpgroup", 2);
+}
+END_TEST
+
+/* 128 queries by 128 keys of 128 elements: the products overlap within the registers. */
+static const char attention[] =
+    "kernel a tile(Q: f16[B, H, S, 128], K: f16[B, H, R, 128], V: f16[B, H, R, 128], scale: f32)"
+    " -> (O: f16[B, H, S, 128]) {\n"
+    "grid bx, h, b = ceildiv(S, 128), H, B\n"
+    "shared Qs: f16[128, 128]\nshared Ks: f16[128, 128]\nshared Vs: f16[128, 128]\n"
+    "fragment acc: f32[128, 128]\nfragment m: f32[128]\nfragment l: f32[128]\n"
+    "map i, c in [128, 128] { store acc[i, c] = 0.0 unchecked }\n"
+    "map i in [128] { store m[i] = -inf unchecked\nstore l[i] = 0.0 unchecked }\n"
+    "copy Qs = Q[b, h, bx*128:+128, 0:+128]\n"
+    "for j: i64 = 0, ceildiv(min(R, (bx + 1)*128), 128), 1 pipelined(2) {\n"
+    "copy Ks = K[b, h, j*128:+128, 0:+128]\ncopy Vs = V[b, h, j*128:+128, 0:+128]\n"
+    "fragment s: f32[128, 128]\nfragment p: f32[128, 128]\nfragment q: f16[128, 128]\n"
+    "fragment t: f32[128]\nfragment al: f32[128]\nfragment n: f32[128]\n"
+    "dot s = Qs @ Ks.T\n"
+    "parallel r, c in [128, 128] { if (j*128 + c >= R) | (j*128 + c > bx*128 + r) { "
+    "store s[r, c] = -inf } }\n"
+    "reduce t = rmax(s) axis 1\n"
+    "map i in [128] { load x: f32 = m[i] unchecked\nload y: f32 = t[i] unchecked\n"
+    "store n[i] = max(x, y*scale) unchecked }\n"
+    "map i, c in [128, 128] { load x: f32 = s[i, c] unchecked\nload y: f32 = n[i] unchecked\n"
+    "store p[i, c] = exp2(x*scale - y) unchecked }\n"
+    "map i in [128] { load x: f32 = m[i] unchecked\nload y: f32 = n[i] unchecked\n"
+    "store al[i] = exp2(x - y) unchecked }\n"
+    "reduce t = sum(p) axis 1\n"
+    "map i in [128] { load x: f32 = l[i] unchecked\nload y: f32 = al[i] unchecked\n"
+    "load z: f32 = t[i] unchecked\nstore l[i] = x*y + z unchecked }\n"
+    "copy m = n\n"
+    "map i, c in [128, 128] { load x: f32 = acc[i, c] unchecked\nload y: f32 = al[i] unchecked\n"
+    "store acc[i, c] = x*y unchecked }\n"
+    "map i, c in [128, 128] { load x: f32 = p[i, c] unchecked\n"
+    "store q[i, c] = f16(x) unchecked }\n"
+    "dot acc += q @ Vs\n}\n"
+    "fragment o: f32[128, 128]\n"
+    "map i, c in [128, 128] { load x: f32 = acc[i, c] unchecked\nload y: f32 = l[i] unchecked\n"
+    "store o[i, c] = x / y unchecked }\n"
+    "copy O[b, h, bx*128:+128, 0:+128] = o\n}\n";
+
+START_TEST(causal_attention) {
+  passes(attention, "schedule: warpgroup, overlapped", 16);
+}
+END_TEST
+
+int main(void) {
+  const TTest *const tests[] = {plain_products, causal_attention, NULL};
+  return run_suite("gate", tests);
+}
