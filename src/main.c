@@ -410,13 +410,14 @@ static int run_file(Cli *c, int argc, char **argv, int at) {
 }
 
 /* From here on Ctrl-C never ends the process. */
-static int run_prompt(const Cli *c) {
+static int run_prompt(const Cli *c, char **argv) {
   Session *s = cli_session(c, MODE_RUN);
   if (!s)
     return EXIT_FAILED;
   set_signals(true);
   ReplOptions o = {.color = use_color(c),
                    .no_init = c->no_init,
+                   .argv = argv,
                    .safe = c->session.safe,
                    .interrupt = &tile_interrupted};
   int status = repl_run(s, &o);
@@ -498,7 +499,7 @@ static int dispatch(Cli *c, int argc, char **argv, int at) {
     return run_text(c, "<command line>", c->execute, strlen(c->execute));
   }
   if (at == argc)
-    return isatty(STDIN_FILENO) ? run_prompt(c) : run_stdin(c);
+    return isatty(STDIN_FILENO) ? run_prompt(c, argv) : run_stdin(c);
   const CommandRow *row = find_command(argv[at]);
   if (row)
     return run_command(c, row, argc, argv, at);

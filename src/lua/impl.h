@@ -18,7 +18,7 @@ enum {
   LUAT_PENDING = 1024,    /* results on their way to Lua; nested calls are at most 200 deep */
   LUAT_NEST = 50,         /* tables in tables that become lists, and back */
   LUAT_BYTES = 128 << 20, /* of tensors between two cycles of the collector, at least */
-  LUAT_CHUNKS = 256,      /* texts that are kept for carets */
+  LUAT_CHUNKS = 64,       /* texts that are kept for carets */
   LUAT_TRACE = 12         /* levels of Lua that are looked through for a line */
 };
 

@@ -56,6 +56,10 @@ const char *repl_directory(Repl *r, const char *variable, const char *below_home
 /* loop.c: notes an entry, or the text of a file, for :save. */
 void repl_note(Repl *r, const char *text, size_t n);
 void repl_note_file(Repl *r, const char *path);
+/* resume.c: puts a new process in this one's place, with this session; comes back only where that
+ * failed. Takes up what an earlier process left; false: none did. */
+void repl_restart(Repl *r);
+bool repl_resume(Repl *r);
 /* `:watch` of a name while a kernel is stepped (step.c); false: it is none. */
 bool repl_watches(Repl *r, const char *rest);
 

@@ -253,7 +253,6 @@ static void run_init(Repl *r) {
   Str none = str_new(r->arena);
   if (path && access(path, F_OK) == 0)
     repl_show(r, session_run_file(r->s, path), &none);
-  end_entry(r);
 }
 
 /* One line. At the end of input an unfinished entry is given up first: the next end leaves. */
@@ -279,7 +278,9 @@ int repl_run(Session *s, const ReplOptions *o) {
   r.entry = str_new(r.arena);
   set_width(&r);
   editor_open(&r);
-  run_init(&r);
+  if (!repl_resume(&r))
+    run_init(&r);
+  end_entry(&r);
   repl_say(&r, "tilesh: :help lists the commands, Ctrl-D leaves\n");
   while (!r.leave)
     read_line(&r);

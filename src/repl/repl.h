@@ -10,8 +10,9 @@
 
 typedef struct ReplOptions {
   bool color;
-  bool no_init;                     /* do not read the start-up file */
-  bool safe;                        /* no files but those named: no start-up file, no history */
+  bool no_init; /* do not read the start-up file */
+  char **argv;  /* of the process, for `:device reset`; NULL: it cannot begin anew */
+  bool safe;    /* no files but those named: no start-up file, no history */
   volatile sig_atomic_t *interrupt; /* set by Ctrl-C; cleared here before each entry */
 } ReplOptions;
 

@@ -48,9 +48,11 @@ void prompt_set(Repl *r, const char *rest) {
   repl_say(r, str_text(&out));
 }
 
-/* Without a name it only says which. */
+/* Without a name it only says which; reset is a new process (resume.c). */
 void prompt_device(Repl *r, const char *rest) {
-  if (*rest && session_use_device(r->s, rest) != ST_OK)
+  if (strcmp(rest, "reset") == 0)
+    repl_restart(r);
+  else if (*rest && session_use_device(r->s, rest) != ST_OK)
     repl_report(r);
   else
     repl_say(r, arena_printf(r->arena, "%s\n", session_device(r->s)));

@@ -168,6 +168,12 @@ bool session_set(Session *s, const char *name, const char *value, Str *why);
 /* Calls fn for each option in order, with its value. */
 void session_each_setting(Session *s, void (*fn)(void *ctx, const char *name, const char *value),
                           void *ctx);
+/* Writes names, definitions and tensors into a folder of the caller's, where session_restore finds
+ * them. What cannot be kept is added to lost, a line each. */
+Status session_store(Session *s, const char *folder, Str *lost);
+Status session_restore(Session *s, const char *folder);
+/* Where the random numbers are; set: from here on they are there. */
+void session_random(Session *s, uint64_t *seed, uint64_t *draw, bool set);
 /* Names, imports, random numbers and `_` as at the start; device and settings stay. */
 void session_reset(Session *s);
 /* Whether a text is a program by itself: what only the prompt takes is not. */

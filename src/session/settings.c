@@ -154,7 +154,7 @@ void session_reset(Session *s) {
   s->main->next = NULL;
   s->modules = s->main;
   s->module = s->main;
-  s->random = (TensorRandom){0};
+  s->random = (TensorRandom){.seed = 0};
   s->generation++;
 }
 

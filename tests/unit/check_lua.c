@@ -119,6 +119,35 @@ START_TEST(interrupts_leave_nothing_behind) {
 }
 END_TEST
 
+/* Kilobytes of the process that are in memory. */
+static long resident(void) {
+  long pages = 0, in_memory = 0;
+  FILE *f = fopen("/proc/self/statm", "re");
+  if (!f || fscanf(f, "%ld %ld", &pages, &in_memory) != 2)
+    in_memory = 0;
+  if (f)
+    fclose(f);
+  return in_memory * 4;
+}
+
+/* Texts of old entries go, and what they defined goes with their names. */
+START_TEST(entries_do_not_grow_memory) {
+#ifndef __SANITIZE_ADDRESS__ /* freed memory stays in its quarantine */
+  char text[128];
+  long before = 0;
+  for (int i = 0; i < 10000; i++) {
+    if (i == 2000)
+      before = resident();
+    snprintf(text, sizeof text, "function f() return %d end x = f() + tile.ones('f32', 9)", i);
+    ck_assert_int_eq(entry(text), ST_OK);
+    snprintf(text, sizeof text, "let x = %d\nlua { y = x\nlocal s = %d }", i, i);
+    ck_assert_int_eq(run(text), ST_OK);
+  }
+  ck_assert_int_lt(resident() - before, 1024);
+#endif
+}
+END_TEST
+
 /* What was caught does not show, neither in the run's diagnostics nor in its status. */
 START_TEST(caught_errors_do_not_show) {
   ck_assert_int_eq(run("fn f(x) { return x + nothing }\n"
@@ -170,6 +199,7 @@ int main(void) {
   tcase_add_test(t, the_prompt_asks_for_more);
   tcase_add_test(t, failing_leaves_nothing_behind);
   tcase_add_test(t, interrupts_leave_nothing_behind);
+  tcase_add_test(t, entries_do_not_grow_memory);
   tcase_add_test(t, caught_errors_do_not_show);
   tcase_add_test(t, os_exit_is_a_wish);
   tcase_add_test(t, values_are_counted);
