@@ -51,8 +51,8 @@ bool expand_copy(Simple *s, IrStmt *st);
 
 int64_t expand_divisor(Simple *s, const IrExpr *e);            /* a power of two that divides it */
 void expand_learn(Simple *s, const IrVar *v, const IrExpr *e); /* the variable is bound to e */
-/* The indices at which an element of a tile with changed places lies; `out` has room for them. */
-IrExpr *const *expand_swizzled(Simple *s, const IrBuffer *b, IrExpr *const *at, IrExpr **out);
+/* Offset of an element among those of a shared tile, with the stage in hand; i32 elements. */
+IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at);
 /* Byte address of an element of a shared tile, of the copy in hand; i32. */
 IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at);
 
@@ -62,7 +62,8 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; fals
 bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
 bool expand_dot(Simple *s, IrStmt *st);
 
-void expand_swizzle(Simple *s); /* shared operands lie so that their rows are in separate banks */
+/* Shared tiles lie as their copies and products want them. */
+void expand_lay_tiles(Simple *s);
 
 /* expand_loop.c: pipelined loops */
 void expand_find_pipes(Simple *s);
@@ -71,8 +72,9 @@ bool expand_pipe(Simple *s, IrStmt *st);
 
 /* expand_store.c: results that registers hold in short runs go through shared memory. */
 void expand_stage_stores(Simple *s);
-/* The shared tile's rows change the places of their 16-byte parts. */
-void expand_set_swizzle(Simple *s, const IrBuffer *b);
+/* The shared tile's rows change the places of their 16-byte parts, after so many rows each (0: as
+ * fits rows that are read whole). */
+void expand_set_swizzle(Simple *s, const IrBuffer *b, int rows);
 
 /* expand_map.c */
 bool expand_map(Simple *s, IrStmt *st);

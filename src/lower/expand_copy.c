@@ -204,6 +204,27 @@ static void move_registers(Move *m) {
   low_enter(s, before);
 }
 
+/* Group by group: at an edge little code is better than much in flight. */
+static void move_rolled(Move *m) {
+  Simple *s = m->s;
+  Point p;
+  IrBlock *outer = s->out, *before;
+  int64_t width = m->src.width < m->dst.width ? m->src.width : m->dst.width;
+  IrBuffer *in = registers(s, "group", m->src.r->buf->dtype, width), *out = in;
+  if (m->dst.r->buf->dtype != in->dtype)
+    out = registers(s, "out", m->dst.r->buf->dtype, width);
+  m->src.width = m->dst.width = width;
+  low_enter_if(s, expand_is_owner(s, &m->iter));
+  s->rolled = true;
+  expand_open(s, &m->iter, width, &p, &before);
+  s->rolled = false;
+  read_group(m, &p, in, low_i32(s, 0));
+  if (out != in)
+    convert(s, out, low_i32(s, 0), in, low_i32(s, 0), width);
+  write_group(m, &p, out, low_i32(s, 0));
+  low_enter(s, outer);
+}
+
 /* One version: with or without an edge. */
 static void move(Move *m, bool edge) {
   Simple *s = m->s;
@@ -214,6 +235,8 @@ static void move(Move *m, bool edge) {
     load_all(m, home_of(m, &m->dst));
   else if (m->src.frag)
     store_all(m, home_of(m, &m->src));
+  else if (edge)
+    move_rolled(m);
   else {
     IrBuffer *stage = registers(s, "stage", m->src.r->buf->dtype, frag_registers(&m->iter));
     load_all(m, stage);

@@ -83,22 +83,6 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
          frag_accumulator(f, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1), rows, columns);
 }
 
-/* ---------------------------------------------------------------- how operands lie */
-
-static bool swizzle_operands(IrStmt *st, void *ctx) {
-  Simple *s = ctx;
-  if (st->kind != IRK_DOT || !low_place_of(s, st->as.dot.c.buf)->frag ||
-      st->as.dot.unit == IRU_WGMMA)
-    return true;
-  expand_set_swizzle(s, st->as.dot.a.buf);
-  expand_set_swizzle(s, st->as.dot.b.buf);
-  return true;
-}
-
-void expand_swizzle(Simple *s) {
-  ir_walk(&s->k->body, swizzle_operands, s);
-}
-
 /* ---------------------------------------------------------------- operands */
 
 typedef struct Mma {
@@ -135,8 +119,8 @@ static IrExpr *unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
 
 /* Whether neighbours along the second axis of the operand, as the product sees it, are neighbours
  * in memory. */
-static bool along_second(const IrRegion *r) {
-  return !r->trans;
+static bool along_second(Simple *s, const IrRegion *r) {
+  return r->trans == low_place_of(s, r->buf)->columns;
 }
 
 /* `count` matrices of 8x8 from the element (i, j) of the operand, which is this lane's row. */
@@ -162,7 +146,7 @@ static IrExpr *part(Simple *s, IrExpr *lane, int64_t div, int64_t mod, int64_t s
 static void load_a(Mma *m, IrExpr *g, IrExpr *k) {
   Simple *s = m->s;
   IrExpr *row = low_add(s, m->row0, low_mul(s, g, low_i32(s, ROWS * m->rows)));
-  bool straight = along_second(&m->d->a);
+  bool straight = along_second(s, &m->d->a);
   IrExpr *i = straight ? part(s, m->lane, 1, 16, 1) : part(s, m->lane, 8, 2, 8);
   IrExpr *j = straight ? part(s, m->lane, 16, 2, 8)
                        : low_add(s, part(s, m->lane, 1, 8, 1), part(s, m->lane, 16, 2, 8));
@@ -174,7 +158,7 @@ static void load_a(Mma *m, IrExpr *g, IrExpr *k) {
 static void load_b(Mma *m, IrExpr *g, IrExpr *k, int count) {
   Simple *s = m->s;
   IrExpr *col = low_add(s, m->col0, low_mul(s, g, low_i32(s, COLUMNS)));
-  bool straight = along_second(&m->d->b);
+  bool straight = along_second(s, &m->d->b);
   IrExpr *i = straight ? part(s, m->lane, 1, 16, 1) : part(s, m->lane, 8, 2, 8);
   IrExpr *j = straight ? part(s, m->lane, 16, 2, 8)
                        : low_add(s, part(s, m->lane, 1, 8, 1), part(s, m->lane, 16, 2, 8));

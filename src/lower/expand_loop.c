@@ -211,7 +211,9 @@ static void send_all(Fill *f, bool edge) {
   Point p;
   IrBlock *outer = f->s->out, *before;
   low_enter_if(f->s, expand_is_owner(f->s, &f->iter));
+  f->s->rolled = edge;
   expand_open(f->s, &f->iter, f->width, &p, &before);
+  f->s->rolled = false;
   send_group(f, &p, edge);
   low_enter(f->s, outer);
 }

@@ -54,7 +54,7 @@ static IrExpr *open_digit(Simple *s, int64_t n, int64_t by) {
   if (n <= by)
     return low_i32(s, 0);
   IrVar *v = low_emit_for(s, "r", low_i32(s, 0), low_i32(s, n), low_i32(s, by), &loop);
-  loop->as.loop.loop = IRF_UNROLL;
+  loop->as.loop.loop = s->rolled ? IRF_SERIAL : IRF_UNROLL;
   v->hi = n - by;
   low_enter(s, &loop->as.loop.body);
   return ir_ref(s->k, v);

@@ -53,7 +53,7 @@ void expand_learn(Simple *s, const IrVar *v, const IrExpr *e) {
 int side_unit_axis(Simple *s, const IrBuffer *b) {
   const Place *p = low_place_of(s, b);
   if (p->tile)
-    return p->spilled ? -1 : p->rank - 1;
+    return p->spilled ? -1 : p->columns ? p->rank - 2 : p->rank - 1;
   LowerFact fact = lower_fact(s->request, b);
   return fact.unit_axis >= 0 ? fact.unit_axis : -1;
 }
@@ -65,7 +65,7 @@ static int64_t aligned_elements(Simple *s, const IrBuffer *b) {
   if (!p->tile)
     align = lower_fact(s->request, b).align;
   else if (p->rank > 1) {
-    int64_t pitch = p->extent[p->rank - 1] * size;
+    int64_t pitch = p->extent[p->columns ? p->rank - 2 : p->rank - 1] * size;
     align = least(align, pitch & -pitch);
   }
   return align > size ? align / size : 1;
@@ -146,37 +146,45 @@ static IrExpr *remainder_of(Simple *s, IrExpr *e, int64_t n) {
   return ir_op2(s->k, OP_MOD, e, low_i32(s, n));
 }
 
-IrExpr *const *expand_swizzled(Simple *s, const IrBuffer *b, IrExpr *const *at, IrExpr **out) {
+/* The axis of a tile whose neighbours lie next to each other; of a tile that has one axis, that. */
+static int inner_axis(const Place *p) {
+  return p->columns ? p->rank - 2 : p->rank - 1;
+}
+
+/* The i-th axis from the slowest, in memory. */
+static int axis_in_memory(const Place *p, int i) {
+  return p->columns && i >= p->rank - 2 ? 2 * p->rank - 3 - i : i;
+}
+
+IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at) {
   const Place *p = low_place_of(s, b);
-  int64_t each = 16 / (int64_t)dtype_size(b->dtype), rows = 1;
-  if (p->chunks < 2)
-    return at;
-  IrExpr *row = low_i32(s, 0);
-  for (int d = 0; d < p->rank; d++)
-    out[d] = ir_cast(s->k, at[d], DT_I32);
-  for (int d = p->rank - 2; d >= 0; d--) {
-    row = low_add(s, row, low_mul(s, out[d], low_i32(s, rows)));
-    rows *= p->extent[d];
+  int64_t each = 16 / (int64_t)dtype_size(b->dtype);
+  IrExpr *row = low_i32(s, 0), *col = low_i32(s, 0);
+  for (int i = 0; i < p->rank; i++) {
+    int d = axis_in_memory(p, i);
+    IrExpr *x = ir_cast(s->k, at[d], DT_I32);
+    if (i < p->rank - 1)
+      row = low_add(s, low_mul(s, row, low_i32(s, p->extent[d])), x);
+    else
+      col = x;
   }
-  IrExpr *turn = remainder_of(s, row, (int64_t)p->chunks * p->chunk_rows);
-  turn = low_mul(s, low_quotient(s, turn, p->chunk_rows), low_i32(s, each));
-  out[p->rank - 1] = ir_op2(s->k, OP_XOR, out[p->rank - 1], turn);
-  return out;
+  if (p->chunks > 1) {
+    IrExpr *turn = remainder_of(s, row, (int64_t)p->chunks * p->chunk_rows);
+    turn = low_mul(s, low_quotient(s, turn, p->chunk_rows), low_i32(s, each));
+    col = ir_op2(s->k, OP_XOR, col, turn);
+  }
+  int64_t pitch = p->rank ? p->extent[inner_axis(p)] : 1;
+  IrExpr *sum = low_add(s, low_mul(s, row, low_i32(s, pitch)), col);
+  if (p->stage)
+    sum =
+        low_add(s, low_mul(s, p->stage, low_i32(s, p->bytes / (int64_t)dtype_size(b->dtype))), sum);
+  return sum;
 }
 
 /* Byte address of an element of a shared tile, u32 or i32. */
 IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at) {
-  const Place *p = low_place_of(s, b);
-  int64_t size = (int64_t)dtype_size(b->dtype);
-  IrExpr *swizzled[IR_MAX_RANK];
-  IrExpr *sum = low_i32(s, 0);
-  at = expand_swizzled(s, b, at, swizzled);
-  for (int d = 0; d < p->rank; d++)
-    sum = low_add(s, low_mul(s, sum, low_i32(s, p->extent[d])), ir_cast(s->k, at[d], DT_I32));
-  IrExpr *base = low_i32(s, b->offset);
-  if (p->stage)
-    base = low_add(s, base, low_mul(s, p->stage, low_i32(s, p->bytes)));
-  return low_add(s, base, low_mul(s, sum, low_i32(s, size)));
+  IrExpr *offset = low_mul(s, expand_offset(s, b, at), low_i32(s, (int64_t)dtype_size(b->dtype)));
+  return low_add(s, low_i32(s, b->offset), offset);
 }
 
 /* ---------------------------------------------------------------- inside */
@@ -296,5 +304,8 @@ Frag side_layout(Simple *s, const IrCopy *c, const Shape *shape) {
   int64_t width = least(read ? w : v, VECTOR_BYTES / (int64_t)dtype_size(c->src.buf->dtype));
   while (shape->extent[axis] % width)
     width /= 2;
-  return frag_rows(shape->rank, shape->extent, axis, width, s->threads);
+  /* Across a tile's rows: 8 threads along the vectors and 4 across meet 32 banks, where the rows'
+   * parts change places (expand_store.c). */
+  bool turned = to != from && shape->rank > 1;
+  return frag_rows_of(shape->rank, shape->extent, axis, width, s->threads, turned ? 8 : s->threads);
 }

@@ -12,17 +12,17 @@ enum { MOST_BYTES = 65536, CHUNK = 16, SPAN = 128 };
 
 /* Rows of 32 bytes or more, in parts of 16 bytes: as many parts as a row and 128 bytes have, a
  * power of two; rows that lie side by side in 128 bytes change together. */
-void expand_set_swizzle(Simple *s, const IrBuffer *b) {
+void expand_set_swizzle(Simple *s, const IrBuffer *b, int rows) {
   Place *p = low_place_of(s, b);
-  if (!p->tile || p->frag || p->rank < 2 || p->printed || p->spilled)
+  if (!p->tile || p->frag || p->chunks > 1 || p->rank < 2 || p->printed || p->spilled)
     return;
-  int64_t pitch = p->extent[p->rank - 1] * (int64_t)dtype_size(b->dtype);
+  int64_t pitch = p->extent[p->columns ? p->rank - 2 : p->rank - 1] * (int64_t)dtype_size(b->dtype);
   int64_t span = pitch & -pitch;
   span = span > SPAN ? SPAN : span;
   if (span < 2 * CHUNK)
     return;
   p->chunks = (int)(span / CHUNK);
-  p->chunk_rows = pitch >= SPAN ? 1 : (int)(SPAN / span);
+  p->chunk_rows = rows ? rows : pitch >= SPAN ? 1 : (int)(SPAN / span);
 }
 
 /* ---------------------------------------------------------------- stores */
@@ -57,7 +57,7 @@ static void stage_store(Simple *s, IrBlock *b, size_t i) {
   sched_insert(k, b, i, copy);
   sched_insert(k, b, i, alloc);
   low_note_tile(s, out);
-  expand_set_swizzle(s, out);
+  expand_set_swizzle(s, out, 0);
 }
 
 static void stage_block(Simple *s, IrBlock *b) {
@@ -77,4 +77,96 @@ static void stage_block(Simple *s, IrBlock *b) {
 void expand_stage_stores(Simple *s) {
   if (!hopper_groups(s->k))
     stage_block(s, &s->k->body);
+}
+
+/* ---------------------------------------------------------------- tiles by columns */
+
+/* Every use of a tile but its one copy is a product by mma. */
+typedef struct Only {
+  Simple *s;
+  const IrBuffer *buf;
+  int copies, others;
+} Only;
+
+static void note_other(IrBuffer **b, unsigned how, void *ctx) {
+  Only *o = ctx;
+  o->others += *b == o->buf && !(how & IR_DECLARES);
+}
+
+static bool is_mma(Simple *s, const IrStmt *st) {
+  return st->kind == IRK_DOT && st->as.dot.unit != IRU_WGMMA &&
+         low_place_of(s, st->as.dot.c.buf)->frag;
+}
+
+static bool straight_whole(Simple *s, IrRegion r) {
+  r.trans = false;
+  return expand_whole(s, &r);
+}
+
+static bool note_only(IrStmt *st, void *ctx) {
+  Only *o = ctx;
+  IrVisitor v = {NULL, NULL, note_other, ctx};
+  bool whole = is_mma(o->s, st) &&
+               (st->as.dot.a.buf != o->buf || straight_whole(o->s, st->as.dot.a)) &&
+               (st->as.dot.b.buf != o->buf || straight_whole(o->s, st->as.dot.b));
+  if (st->kind == IRK_COPY && st->as.copy.dst.buf == o->buf && st->as.copy.src.buf != o->buf)
+    o->copies++;
+  else if (!whole)
+    ir_visit(st, &v);
+  return true;
+}
+
+/* A tensor whose neighbours lie along the tile's rows' axis: the tile lies so too, and products
+ * take it either way. */
+static bool lay_columns(IrStmt *st, void *ctx) {
+  Simple *s = ctx;
+  if (st->kind != IRK_COPY)
+    return true;
+  const IrCopy *c = &st->as.copy;
+  Place *p = low_place_of(s, c->dst.buf);
+  Only only = {.s = s, .buf = c->dst.buf};
+  int axis = -1;
+  if (!p->tile || p->frag || p->printed || p->rank != 2 || !low_is_global(s, &c->src) ||
+      p->extent[0] % 8 || !expand_whole(s, &c->dst) || c->dst.buf->dtype != c->src.buf->dtype ||
+      expand_vector_axis(s, &c->src, &axis) < 2 || axis != 0)
+    return true;
+  ir_walk(&s->k->body, note_only, &only);
+  if (only.copies == 1 && !only.others)
+    low_place_of(s, c->dst.buf)->columns = true;
+  return true;
+}
+
+/* ---------------------------------------------------------------- banks */
+
+static bool swizzle_operands(IrStmt *st, void *ctx) {
+  Simple *s = ctx;
+  if (!is_mma(s, st))
+    return true;
+  expand_set_swizzle(s, st->as.dot.a.buf, 0);
+  expand_set_swizzle(s, st->as.dot.b.buf, 0);
+  return true;
+}
+
+/* A copy that goes across a tile's rows takes as many of them as its vectors have elements. */
+static bool swizzle_turned(IrStmt *st, void *ctx) {
+  Simple *s = ctx;
+  if (st->kind != IRK_COPY)
+    return true;
+  const IrCopy *c = &st->as.copy;
+  int to = -1, from = -1;
+  (void)expand_vector_axis(s, &c->dst, &to);
+  (void)expand_vector_axis(s, &c->src, &from);
+  if (to < 0 || from < 0 || to == from)
+    return true;
+  const IrBuffer *tile = low_is_global(s, &c->src) ? c->dst.buf : c->src.buf;
+  expand_set_swizzle(s, tile, VECTOR_BYTES / (int)dtype_size(tile->dtype));
+  return true;
+}
+
+void expand_lay_tiles(Simple *s) {
+  if (hopper_groups(s->k))
+    return;
+  ir_walk(&s->k->body, lay_columns, s);
+  ir_walk(&s->k->body, swizzle_operands, s);
+  ir_walk(&s->k->body, swizzle_turned, s);
 }

@@ -126,6 +126,11 @@ static int64_t along(int64_t vectors, int64_t rows, int64_t threads) {
 }
 
 Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int threads) {
+  return frag_rows_of(rank, extent, axis, width, threads, threads);
+}
+
+Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int threads,
+                  int64_t lanes_most) {
   Frag f = {.rank = rank};
   int64_t rows = 1, left = threads;
   for (int d = 0; d < rank; d++) {
@@ -133,6 +138,7 @@ Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int thr
     rows *= d == axis ? 1 : extent[d];
   }
   int64_t vectors = ceildiv(extent[axis], width), lanes = along(vectors, rows, threads);
+  lanes = lanes > lanes_most ? lanes_most : lanes;
   push(f.reg, &f.nreg, (FragDigit){axis, width, 1});
   push(f.thread, &f.nthread, (FragDigit){axis, lanes, width});
   push(f.reg, &f.nreg, (FragDigit){axis, ceildiv(vectors, lanes), width * lanes});

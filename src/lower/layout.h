@@ -47,6 +47,9 @@ Frag frag_project(const Frag *f, int rank, const int *from, const int64_t *exten
  * neighbouring threads, so that a warp's access is contiguous; the other axes over the remaining
  * threads, the last one fastest. `threads` is a power of two times 32 or less. */
 Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int threads);
+/* The same with at most `lanes` threads along the vectors' axis. */
+Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int threads,
+                  int64_t lanes);
 
 /* The f32 accumulator of m16n8 tiles over rows x columns of warps, [m, n]: thread's registers are
  * the pair of columns, the row + 8, then groups of 8 columns, then of rows. What mma.sync and (one

@@ -32,6 +32,7 @@ typedef struct Place {
   bool piped;       /* a pipeline's barriers order what touches it */
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
   int chunk_rows;   /* rows from one change to the next */
+  bool columns;     /* its last two axes lie the other way round */
   bool shared;      /* a fragment that some statement needs in shared memory */
   int stages;       /* copies in shared memory, one behind the other; 0 and 1: one … */
   IrExpr *stage;    /* … and the one in hand, an i32; NULL: the first */
@@ -63,6 +64,7 @@ typedef struct Simple {
   int threads;           /* … and their number: the block's, or a role's */
   int first_warp;        /* of the role */
   int barrier;           /* the role's named barrier; 0: all of the block */
+  bool rolled;              /* loops over registers stay loops: no register's number needs them */
   struct Point *point;   /* inside an iteration over registers, else NULL */
   bool alone;            /* one thread runs the statements: there is nobody to wait for */
   VEC(bool) owned;       /* by buffer id: rings and staging tiles of hopper.h */

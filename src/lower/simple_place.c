@@ -244,7 +244,7 @@ static void to_registers(Simple *s, IrBuffer *b) {
   p->home = home;
 }
 
-/* Its bytes as one row, in which elements lie where expand_swizzled says, stage by stage. */
+/* Its bytes as one row, in which elements lie where expand_offset says, stage by stage. */
 static void to_ring(Simple *s, const IrBuffer *b) {
   Place *p = low_place_of(s, b);
   int64_t stages = p->stages > 1 ? p->stages : 1;
@@ -261,8 +261,8 @@ bool low_place_tiles(Simple *s) {
   ir_walk(&s->k->body, find_tiles, s);
   if (s->registers) {
     expand_infer(s);
+    expand_lay_tiles(s);
     expand_find_pipes(s);
-    expand_swizzle(s);
     expand_stage_stores(s);
   }
   for (size_t i = 0; i < s->place.n; i++)
@@ -284,7 +284,7 @@ bool low_place_tiles(Simple *s) {
     if (s->place.v[i].tile && !s->place.v[i].frag)
       s->k->buffers.v[i]->space = IRS_SHARED;
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].stages > 1 || s->place.v[i].chunks > 1)
+    if (s->place.v[i].stages > 1 || s->place.v[i].chunks > 1 || s->place.v[i].columns)
       to_ring(s, s->k->buffers.v[i]);
   if (spilled)
     spill_all(s);
@@ -374,14 +374,7 @@ IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis) {
 
 /* An element of a tile that does not lie row by row, in the stage in hand. */
 static IrAccess ring_access(Simple *s, const IrBuffer *b, IrExpr *const *index) {
-  const Place *p = low_place_of(s, b);
-  IrExpr *out[IR_MAX_RANK], *at = low_i32(s, 0);
-  IrExpr *const *in = expand_swizzled(s, b, index, out);
-  for (int i = 0; i < p->rank; i++)
-    at = low_add(s, low_mul(s, at, low_i32(s, p->extent[i])), ir_cast(s->k, in[i], DT_I32));
-  if (p->stage)
-    at = low_add(s, at, low_mul(s, p->stage, low_i32(s, p->bytes / (int64_t)dtype_size(b->dtype))));
-  return (IrAccess){.buf = p->home, .index = {at}};
+  return (IrAccess){.buf = low_place_of(s, b)->home, .index = {expand_offset(s, b, index)}};
 }
 
 /* The program's indices to the place where the element lies now. */

@@ -156,9 +156,10 @@ int64_t args_int(const Args *a, size_t i) {
 DType args_dtype(const Args *a, size_t i) {
   if (a->v[i].kind == VAL_DTYPE)
     return a->v[i].as.dtype;
-  host_fail_hint(a->s, E0801, a->spans[i], "a dtype comes first: zeros(f32, 3, 4)",
-                 "argument %zu of %s must be a dtype, not %s", i + 1, a->name,
-                 val_describe(a->s, a->v[i]));
+  bool method = strcmp(a->name, "to") == 0;
+  host_fail_hint(
+      a->s, E0801, a->spans[i], method ? "x.to(f16)" : "a dtype comes first: zeros(f32, 3, 4)",
+      "argument %zu of %s must be a dtype, not %s", i + 1, a->name, val_describe(a->s, a->v[i]));
 }
 
 /* Ints are taken too: rtol = 0 is common. */

@@ -162,7 +162,9 @@ void device_free(Session *s) {
 
 /* The driver's own words, at the call. */
 _Noreturn void device_failed(Session *s, Span span) {
-  diag_add(&s->diags, E0822, span, "%s", gpu_why(s->gpu->gpu));
+  Diag *d = diag_add(&s->diags, E0822, span, "%s", gpu_why(s->gpu->gpu));
+  if (gpu_lost(s->gpu->gpu))
+    diag_hint(&s->diags, d, "use_device(\"cpu\") goes on without it");
   host_fail_with(s, ST_DEVICE);
 }
 

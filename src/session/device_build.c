@@ -42,6 +42,14 @@ static CudaText *text_of(Launch *l, Variant *v, const IrKernel **thread) {
   return text;
 }
 
+/* Text for an older architecture than the open device's is compiled for the device, so that --arch
+ * shows and runs what the older one would get; a cubin of the older one would not load. */
+static const char *compile_arch(Session *s) {
+  const char *want = session_target(s)->name;
+  const char *have = s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->arch : want;
+  return strtol(want + 3, NULL, 10) <= strtol(have + 3, NULL, 10) ? have : want; /* after "sm_" */
+}
+
 /* From the cache on disk where the same text was compiled before; the gate's verdict is in the
  * image. */
 static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
@@ -50,7 +58,7 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   Str why = session_str(s);
   GpuCompile job = {.name = arena_printf(s->line, "%s.cu", l->name),
                     .text = text->text,
-                    .arch = session_target(s)->name,
+                    .arch = compile_arch(s),
                     .want_ptx = ptx};
   double start = session_now();
   Status status = gpu_compile(device_state(s)->rt, &job, spec_arena(l), &image, &why);

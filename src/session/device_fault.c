@@ -134,8 +134,10 @@ void device_finish(Session *s) {
   s->times.kernel += session_now() - start;
   if (status == ST_INTERRUPTED)
     host_fail_with(s, status);
-  if (status != ST_OK)
+  if (status != ST_OK) {
+    s->gpu->nqueued = 0; /* a lost device is told of once; the CPU goes on */
     device_failed(s, last);
+  }
   show_prints(s);
   check_faults(s);
 }
