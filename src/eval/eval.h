@@ -40,6 +40,8 @@ typedef struct EvalOptions {
    * blocks depend on each other's atomics. */
   double budget;
   int64_t *blocks_run; /* NULL, or set to how many blocks ran */
+  bool together;       /* CHECKS_ALL without what needs one block after the other: races, and where
+                          special values come from */
 } EvalOptions;
 
 /* Bytes of shared memory that the tiles of a tile-level or scheduled kernel take, each stage of a

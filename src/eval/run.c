@@ -275,14 +275,15 @@ static bool run_within_budget(EvalLaunch *l) {
   double start = seconds();
   run_linear(l, 0, 0);
   l->first_done = true;
-  int threads = o->pool ? pool_threads(o->pool) : 1;
+  Pool *pool = l->serial ? NULL : o->pool;
+  int threads = pool ? pool_threads(pool) : 1;
   if ((seconds() - start) * (double)l->blocks / threads <= o->budget)
     return false;
   l->chosen = room;
   size_t n = choose_blocks(l);
-  if (o->pool)
-    pool_run(o->pool, n, run_chosen, l);
-  for (size_t i = 0; !o->pool && i < n; i++)
+  if (pool)
+    pool_run(pool, n, run_chosen, l);
+  for (size_t i = 0; !pool && i < n; i++)
     run_chosen(l, i, 0);
   l->chosen = NULL;
   return true;
@@ -387,7 +388,7 @@ static void run_all(EvalLaunch *l) {
     run_turns(l);
     return;
   }
-  if (l->options->budget > 0 && !l->serial && l->blocks > 1 && run_within_budget(l))
+  if (l->options->budget > 0 && !p->in_order && l->blocks > 1 && run_within_budget(l))
     return;
   if (l->options->pool && !l->serial && l->blocks > 1) {
     run_segments(l);
@@ -500,7 +501,7 @@ Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, 
   if (!l.worker)
     return ST_NOMEM;
   l.serial = p->in_order || !eval_print_open(&l);
-  if (o->checks == CHECKS_ALL && p->kernel->level != IR_THREAD)
+  if (o->checks == CHECKS_ALL && !o->together && p->kernel->level != IR_THREAD)
     watch_all(&l);
   pthread_mutex_init(&l.mutex, NULL);
   set_order(&l);

@@ -478,6 +478,7 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   IrBinding *b = launch_rebind(l, k);
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;
+  o.together = l->together;
   o.blocks_run = &l->blocks_run;
   double start = session_now();
   Status status = eval_run(p, b, &o, &l->s->diags);

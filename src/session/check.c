@@ -202,16 +202,37 @@ static void check_threads(const Launch *l, Tensor *const *reference, EvalChecks 
   compare(&run, reference, "cpu threads", o);
 }
 
+/* Races are looked for one block after the other: of much work, only in some blocks. */
+static bool much_work(const Launch *l) {
+  return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
+}
+
+static void check_some(const Launch *l, Outcome *o) {
+  if (launch_has_atomics(l)) {
+    str_add(&o->runs, ", not looked for races");
+    return;
+  }
+  Launch run = launch_again(l);
+  run.budget = thread_seconds;
+  launch_evaluate(&run, l->ir->level, CHECKS_ALL);
+  str_addf(&o->runs, ", all checks: %" PRId64 " of %" PRId64 " blocks", run.blocks_run,
+           all_blocks(l));
+  launch_forget(&run);
+}
+
 /* All runs of a launch; the first is the reference. */
 static Outcome run_all(Launch *l) {
   Session *s = l->s;
   Outcome o = {.ok = true, .runs = str_new(s->line)};
   EvalChecks checks = s->options.checks_set ? s->options.checks : CHECKS_ALL;
   Launch first = launch_again(l);
+  first.together = much_work(l);
   launch_evaluate(&first, l->ir->level, checks);
   report_unwritten(&first);
   Tensor **reference = snapshot(&first);
   str_add(&o.runs, l->ir->level == IR_TILE ? "cpu" : "cpu threads");
+  if (first.together)
+    check_some(l, &o);
   DiagSink why; /* a kernel that cannot be lowered yet is still checked at tile level */
   diag_init(&why, s->line);
   if (l->ir->level == IR_TILE && launch_thread(l, &why))

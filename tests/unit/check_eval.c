@@ -727,6 +727,31 @@ START_TEST(a_budget_runs_some_blocks) {
 }
 END_TEST
 
+/* What needs one block after the other may be left out, or done in some blocks only. */
+START_TEST(races_in_some_blocks) {
+  for (int mode = 0; mode < 3; mode++) {
+    Ev *e = ev_new("kernel k tile(A: f32[N]) -> (C: f32[N]) {\n  grid b = ceildiv(N, 8)\n"
+                   "  parallel i in [9] { if b*8 + i < N { load x: f32 = A[b*8 + i]\n"
+                   "    store C[b*8 + i] = x + f32(b) } }\n}\n");
+    int64_t n = 4000, ran = 0;
+    ev_give(e, "A", DT_F32, 1, &n, ev_small);
+    e->options.checks = CHECKS_ALL;
+    e->options.together = mode == 1;
+    e->options.budget = mode == 2 ? 1e-9 : 0;
+    e->options.blocks_run = &ran;
+    if (mode == 1) {
+      ev_ok(e);
+      ck_assert_int_eq(ran, 500);
+    } else {
+      ck_assert_int_eq(ev_run(e), ST_FAIL);
+      ck_assert_int_eq(e->sink.v[0]->code, E0483);
+      ck_assert(ran < 40);
+    }
+    ev_free(e);
+  }
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {add_by_tiles,
                                 add_by_elements,
@@ -756,6 +781,7 @@ int main(void) {
                                 prints_come_in_block_order,
                                 shaken_runs_agree,
                                 a_budget_runs_some_blocks,
+                                races_in_some_blocks,
                                 NULL};
   return run_suite("eval", tests);
 }
