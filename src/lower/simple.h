@@ -28,6 +28,7 @@ typedef struct Place {
   const Frag *frag; /* lies in registers, so; NULL: in shared memory or scratch */
   IrBuffer *home;   /* its registers, its slabs of scratch, its bytes where they do not lie row by
                        row; NULL: the tile itself */
+  bool product;     /* a product by mma adds to it, so it stays in registers */
   bool printed;     /* a report shows it, so it lies row by row */
   bool piped;       /* a pipeline's barriers order what touches it */
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
