@@ -190,7 +190,7 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   if (s.declined)
     return NULL;
   if (!s.rows)
-    return sched_decline(r, "no product");
+    return NULL; /* no product: nothing to say */
   int groups = count_groups(&s);
   if (!groups)
     return sched_decline(r, "%" PRId64 " rows of results with %" PRId64 " registers a thread",
@@ -199,6 +199,8 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
     return sched_decline(r, "threads = %d, but these rows take %d", k->threads,
                          (groups + 1) * GROUP_THREADS);
   k->threads = groups * GROUP_THREADS;
+  sched_note(r, "%d warpgroup%s multiply with wgmma, %" PRId64 " rows each; one more loads", groups,
+             groups > 1 ? "s" : "", s.rows / groups);
   promote_block(k, &k->body);
   return k;
 }
