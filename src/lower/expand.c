@@ -1,7 +1,7 @@
 /* expand.c: which statements are expanded, and by whom (see expand.h).
  *
  * In: a statement of the scheduled level. Out: thread-level statements where s->out is. Always
- * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_expand.c.
+ * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_lower.c.
  */
 #include "hopper.h"
 

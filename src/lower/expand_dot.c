@@ -4,7 +4,7 @@
  * registers. Out: for each 16 of K the warp's operands by ldmatrix, then its products; K ascends,
  * so that the bits are those of the plain product. Always holds: the warps of a block share out the
  * result as frag_accumulator says, whole rows to a warp where rows are reduced or go on as an
- * operand. Tests: tests/unit/check_expand.c.
+ * operand. Tests: tests/unit/check_lower.c.
  */
 #include "expand.h"
 

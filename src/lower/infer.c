@@ -5,7 +5,7 @@
  * fragments that a MAP touches have the layout that its iteration gives them, or lie in shared
  * memory, where any access finds them: a conflict costs time, never a result. Products give the
  * first layouts, then the largest copies to and from tensors; maps, copies and reductions hand them
- * on. Tests: tests/unit/check_expand.c.
+ * on. Tests: tests/unit/check_lower.c.
  */
 #include "hopper.h"
 

@@ -281,7 +281,7 @@ END_TEST
 START_TEST(products_of_tensor_cores) {
   static const char *const ways[][2] = {
       {"As @ Bs", "f16"}, {"As @ Bt.T", "bf16"}, {"At.T @ Bs", "f16"}, {"At.T @ Bt.T", "bf16"}};
-  static const char *const more[] = {"", "  threads 32\n", "  threads 128\n"};
+  static const char *const more[] = {"", "  threads 32\n", "  threads 96\n"};
   Arena *a = arena_new(NULL, "texts");
   for (int w = 0; w < 4; w++)
     for (int i = 0; i < 3; i++) {
