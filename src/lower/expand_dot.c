@@ -61,10 +61,12 @@ bool expand_keeps_rows(IrKernel *k) {
 static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1), best = -1;
   int warps = s->threads / 32;
-  bool whole_rows = expand_keeps_rows(s->k);
+  if (!s->rows_known) /* once, while fragments are still named so */
+    s->whole_rows = expand_keeps_rows(s->k);
+  s->rows_known = true;
   for (int r = 1; r <= warps; r++) {
     int c = warps / r;
-    if (r * c != warps || m % (ROWS * r) || n % (COLUMNS * c) || (whole_rows && c > 1) ||
+    if (r * c != warps || m % (ROWS * r) || n % (COLUMNS * c) || (s->whole_rows && c > 1) ||
         (d->policy == IRG_COLUMNS && r > 1))
       continue;
     int64_t cost = m / r + n / c + ((n / c) % 16 ? 8 : 0);

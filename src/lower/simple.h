@@ -59,18 +59,19 @@ typedef struct Simple {
   DiagSink *sink;
   Arena *arena; /* scratch of this pass */
   bool failed;
-  IrBlock *out;          /* where statements go */
-  Span at;               /* of the program's statement that they come from */
-  IrVar *tid;            /* i32, index of the thread among those that run the statements … */
-  int threads;           /* … and their number: the block's, or a role's */
-  int first_warp;        /* of the role */
-  int barrier;           /* the role's named barrier; 0: all of the block */
-  bool rolled;              /* loops over registers stay loops: no register's number needs them */
-  struct Point *point;   /* inside an iteration over registers, else NULL */
-  bool alone;            /* one thread runs the statements: there is nobody to wait for */
-  VEC(bool) owned;       /* by buffer id: rings and staging tiles of hopper.h */
-  struct Hopper *hopper; /* hopper.h; NULL: not inside its roles */
-  bool registers;        /* fragments may lie in registers (expand.h) */
+  IrBlock *out;        /* where statements go */
+  Span at;             /* of the program's statement that they come from */
+  IrVar *tid;          /* i32, index of the thread among those that run the statements … */
+  int threads;         /* … and their number: the block's, or a role's */
+  int first_warp;      /* of the role */
+  int barrier;         /* the role's named barrier; 0: all of the block */
+  bool rolled;         /* loops over registers stay loops: no register's number needs them */
+  struct Point *point; /* inside an iteration over registers, else NULL */
+  bool rows_known, whole_rows; /* expand_dot.c: whether warps keep whole rows of products */
+  bool alone;                  /* one thread runs the statements: there is nobody to wait for */
+  VEC(bool) owned;             /* by buffer id: rings and staging tiles of hopper.h */
+  struct Hopper *hopper;       /* hopper.h; NULL: not inside its roles */
+  bool registers;              /* fragments may lie in registers (expand.h) */
   VEC(Iteration) iterations;
   VEC(Pipe) pipes;
   VEC(int64_t) divisor;     /* by variable id: a power of two that divides it; 0: 1 */
