@@ -196,19 +196,28 @@ static bool shorten(IrKernel *k) {
   return true;
 }
 
+/* "loaded ahead by TMA, 3 stages of 49152 bytes: As, Bs" */
+static void note_channel(const Channels *c, const IrChannel *ch) {
+  int64_t bytes = 0;
+  Str tiles = str_new(c->k->arena);
+  for (int i = 0; i < ch->ntiles; i++) {
+    bytes += sched_tile_bytes(ch->tile[i]);
+    str_addf(&tiles, "%s%s", i ? ", " : "", ch->tile[i]->name);
+  }
+  sched_note(c->r, "loaded ahead by TMA, %d stage%s of %" PRId64 " bytes: %s", ch->stages,
+             ch->stages > 1 ? "s" : "", bytes, str_text(&tiles));
+}
+
 static bool fit(Channels *c) {
   int64_t limit = (int64_t)c->r->target->shared_limit;
-  bool shortened = false;
   while (total_bytes(c->k) > limit) {
     if (!shorten(c->k)) {
       sched_decline(c->r, "the tiles take %" PRId64 " bytes of shared memory", total_bytes(c->k));
       return false;
     }
-    shortened = true;
   }
-  for (size_t i = 0; i < c->k->channels.n && shortened; i++)
-    lower_note(c->r, "%d stages of `%s` fit into shared memory", c->k->channels.v[i]->stages,
-               c->k->channels.v[i]->name);
+  for (size_t i = 0; i < c->k->channels.n; i++)
+    note_channel(c, c->k->channels.v[i]);
   return true;
 }
 

@@ -58,6 +58,27 @@ static IrLayout *swizzled(IrKernel *k, const IrBuffer *tile, int inner) {
   return l;
 }
 
+typedef struct Along { /* K of the products that read a tile */
+  const IrBuffer *tile;
+  bool axis[2]; /* the tile's axes that are K of some product */
+} Along;
+
+static bool find_along(IrStmt *st, void *ctx) {
+  Along *x = ctx;
+  if (st->kind == IRK_DOT && st->as.dot.a.buf == x->tile)
+    x->axis[st->as.dot.a.trans ? 0 : 1] = true;
+  if (st->kind == IRK_DOT && st->as.dot.b.buf == x->tile)
+    x->axis[st->as.dot.b.trans ? 1 : 0] = true;
+  return true;
+}
+
+/* 8-bit operands only with K side by side: there is nothing that turns them. */
+static bool turns(Copies *c, const IrBuffer *tile, int inner) {
+  Along x = {tile, {false, false}};
+  ir_walk(&c->k->body, find_along, &x);
+  return dtype_size(tile->dtype) == 1 && x.axis[1 - inner];
+}
+
 /* 16-bit operands may lie either way; the patterns repeat by eight rows. */
 static bool plan_load(Copies *c, IrCopy *x) {
   IrBuffer *tile = x->dst.buf;
@@ -72,9 +93,12 @@ static bool plan_load(Copies *c, IrCopy *x) {
     return false;
   }
   int inner = inner_axis(c, &x->src);
-  if (sched_extent(tile, 1 - inner) % 8) {
+  if (sched_extent(tile, 1 - inner) % 8 || turns(c, tile, inner)) {
     c->declined = true;
-    sched_decline(c->r, "`%s` has not a multiple of 8 rows", tile->name);
+    sched_decline(c->r,
+                  "`%s` has not a multiple of 8 rows, or 8-bit elements whose K is not the "
+                  "axis of stride 1",
+                  tile->name);
     return false;
   }
   tile->layout = swizzled(c->k, tile, inner);

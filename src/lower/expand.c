@@ -1,7 +1,7 @@
 /* expand.c: which statements are expanded, and by whom (see expand.h).
  *
  * In: a statement of the scheduled level. Out: thread-level statements where s->out is. Always
- * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_expand.c.
+ * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_lower.c.
  */
 #include "hopper.h"
 
@@ -48,7 +48,7 @@ void expand_leave_role(Simple *s, const ExpandRole *before) {
 
 /* Elements of the largest fragment, and whether rows are reduced. */
 typedef struct Size {
-  int64_t most;
+  int64_t most, most_rows;
   size_t element;
   bool reduces;
   int64_t rows, result; /* of products: least rows, most elements; 0: there are none */
@@ -69,8 +69,10 @@ static bool measure(IrStmt *st, void *ctx) {
     ir_is_const(st->as.alloc->extent[d], &c);
     n *= c;
   }
-  if (n > z->most)
+  if (n > z->most) {
     z->most = n;
+    z->most_rows = c > 0 ? n / c : 1;
+  }
   return true;
 }
 
@@ -94,7 +96,11 @@ int expand_threads(const IrKernel *k) {
   ir_walk(&body->body, measure_copy, &z);
   int64_t vector = 16 / (int64_t)(z.element ? z.element : 4);
   int64_t n = z.most / (z.reduces ? 32 : vector), threads = 32;
-  int64_t limit = z.reduces ? 1024 : 256;
+  int64_t limit = z.reduces ? 1024 : 256, rows = 32 * z.most_rows;
+  if (z.reduces && n < 128) { /* a warp for each row, while there are rows */
+    n = rows < z.most / vector ? rows : z.most / vector;
+    n = n > 128 ? 128 : n;
+  }
   if (z.result) { /* 64 elements of the result a thread; whole rows by 16 to a warp */
     n = expand_keeps_rows(body) ? 2 * z.rows : z.result / 64;
     limit = 256;

@@ -70,6 +70,11 @@ void expand_find_pipes(Simple *s);
 bool expand_shorten_pipes(Simple *s);
 bool expand_pipe(Simple *s, IrStmt *st);
 
+/* expand_cost.c: whether a MAP's loop is too much text to be unrolled over its registers; what
+ * becomes of such a loop that reads a product's result. */
+bool expand_is_costly(Simple *s, IrStmt *st);
+void expand_stage_reads(Simple *s);
+
 /* expand_store.c: results that registers hold in short runs go through shared memory. */
 void expand_stage_stores(Simple *s);
 /* The shared tile's rows change the places of their 16-byte parts, after so many rows each (0: as

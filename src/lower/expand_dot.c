@@ -4,7 +4,7 @@
  * registers. Out: for each 16 of K the warp's operands by ldmatrix, then its products; K ascends,
  * so that the bits are those of the plain product. Always holds: the warps of a block share out the
  * result as frag_accumulator says, whole rows to a warp where rows are reduced or go on as an
- * operand. Tests: tests/unit/check_expand.c.
+ * operand. Tests: tests/unit/check_lower.c.
  */
 #include "expand.h"
 
@@ -61,10 +61,12 @@ bool expand_keeps_rows(IrKernel *k) {
 static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1), best = -1;
   int warps = s->threads / 32;
-  bool whole_rows = expand_keeps_rows(s->k);
+  if (!s->rows_known) /* once, while fragments are still named so */
+    s->whole_rows = expand_keeps_rows(s->k);
+  s->rows_known = true;
   for (int r = 1; r <= warps; r++) {
     int c = warps / r;
-    if (r * c != warps || m % (ROWS * r) || n % (COLUMNS * c) || (whole_rows && c > 1) ||
+    if (r * c != warps || m % (ROWS * r) || n % (COLUMNS * c) || (s->whole_rows && c > 1) ||
         (d->policy == IRG_COLUMNS && r > 1))
       continue;
     int64_t cost = m / r + n / c + ((n / c) % 16 ? 8 : 0);

@@ -3,7 +3,7 @@
  * In: a MAP whose iteration has a layout. Out: loops that are wholly unrolled, one a register
  * digit, in which indices of the thread are computed once and registers are numbered by the loops'
  * own indices. Always holds: a point beyond the tile runs nothing; threads that hold copies all
- * compute, and one of them writes to memory. Tests: tests/unit/check_expand.c.
+ * compute, and one of them writes to memory. Tests: tests/unit/check_lower.c.
  */
 #include "expand.h"
 

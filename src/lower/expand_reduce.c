@@ -3,7 +3,7 @@
  * In: REDUCE of a fragment along an axis or as a whole. Out: each thread folds its registers in
  * ascending order, lanes fold by shuffles, warps through shared memory. Always holds: the order is
  * fixed, so that a kernel gives the same bits every time; threads that hold copies of a result all
- * have it. Tests: tests/unit/check_expand.c.
+ * have it. Tests: tests/unit/check_lower.c.
  */
 #include "expand.h"
 

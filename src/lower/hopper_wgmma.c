@@ -2,12 +2,13 @@
  *
  * In: DOT of `unit wgmma`: operands in rings of swizzled tiles, or the first one in registers; the
  * result in the accumulator's layout. Out: for each block of 64 rows a chain over K in one group.
- * Always holds: K ascends in steps of 16, so that the bits are those of the plain product.
+ * Always holds: K ascends, so that the bits are those of the plain product.
  * Tests: tests/unit/check_schedule.c.
  */
 #include "hopper.h"
 
-enum { ROWS = 64, STEP = 16, UNIT = 16 }; /* UNIT: bytes that a descriptor counts in */
+/* STEP_BYTES: of K in one instruction; UNIT: bytes that a descriptor counts in. */
+enum { ROWS = 64, STEP_BYTES = 32, STEP = 16, UNIT = 16 };
 
 /* An operand in shared memory. M or N stands for its axis that is not K. */
 typedef struct Operand {
@@ -36,10 +37,10 @@ static int64_t block_bytes(const Operand *o) {
 
 /* Bytes from the first to the i-th step along K. */
 static int64_t step_bytes(const Operand *o, int64_t i) {
-  int64_t per = o->span / (2 * STEP); /* steps in a panel's row */
+  int64_t per = o->span / STEP_BYTES; /* steps in a panel's row */
   if (o->across)
-    return i * STEP * o->span;
-  return i / per * o->rows * o->span + i % per * 2 * STEP;
+    return i * STEP * o->span; /* 16-bit elements */
+  return i / per * o->rows * o->span + i % per * STEP_BYTES;
 }
 
 /* The leading offset is that of panels; where K lies side by side one panel is enough. */
@@ -106,7 +107,8 @@ bool hopper_dot(Simple *s, IrStmt *st) {
   const IrDot *d = &st->as.dot;
   if (!s->hopper || d->unit != IRU_WGMMA)
     return false;
-  Chain c = {.d = d, .n = ir_region_extent(&d->b, 1), .steps = ir_region_extent(&d->b, 0) / STEP};
+  Chain c = {.d = d, .n = ir_region_extent(&d->b, 1)};
+  c.steps = ir_region_extent(&d->b, 0) * (int64_t)dtype_size(d->b.buf->dtype) / STEP_BYTES;
   const Place *p = low_place_of(s, d->c.buf);
   c.blocks = p->extent[0] / ROWS / s->hopper->groups;
   c.b = operand_of(&d->b, false);

@@ -5,7 +5,7 @@
  * fragments that a MAP touches have the layout that its iteration gives them, or lie in shared
  * memory, where any access finds them: a conflict costs time, never a result. Products give the
  * first layouts, then the largest copies to and from tensors; maps, copies and reductions hand them
- * on. Tests: tests/unit/check_expand.c.
+ * on. Tests: tests/unit/check_lower.c.
  */
 #include "hopper.h"
 
@@ -115,6 +115,7 @@ static void scan_dot(Infer *f, const IrDot *d) {
   Frag c, a;
   bool mma = expand_is_mma(f->s, d) && open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c);
   int warps = f->s->threads / 32;
+  low_place_of(f->s, d->c.buf)->product = mma;
   if (!mma)
     share(f, d->c.buf, "it is the result of a product without tensor cores");
   if (!mma || !expand_whole(f->s, &d->a) || d->a.buf->rank != 2 ||
@@ -431,6 +432,15 @@ static bool finds_atomic(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* A loop of which so much text would be unrolled is better rolled, over shared memory. */
+static bool share_costly(IrStmt *st, void *ctx) {
+  Infer *f = ctx;
+  bool touches = st->kind == IRK_LOAD || st->kind == IRK_STORE;
+  if (touches && !low_place_of(f->s, st->as.access.at.buf)->product)
+    share(f, st->as.access.at.buf, "a loop that touches it is long to unroll");
+  return true;
+}
+
 static bool check_map(IrStmt *st, void *ctx) {
   Infer *f = ctx;
   bool atomic = false;
@@ -439,6 +449,8 @@ static bool check_map(IrStmt *st, void *ctx) {
   ir_walk(&st->as.map.body, finds_atomic, &atomic);
   if (atomic || !expand_map_frag(f->s, st))
     ir_walk(&st->as.map.body, share_touched, f);
+  else if (expand_is_costly(f->s, st))
+    ir_walk(&st->as.map.body, share_costly, f);
   return true;
 }
 

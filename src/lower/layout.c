@@ -132,12 +132,12 @@ Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int thr
 Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int threads,
                   int64_t lanes_most) {
   Frag f = {.rank = rank};
-  int64_t rows = 1, left = threads;
+  int64_t rows = 1, power = threads & -threads, left = power;
   for (int d = 0; d < rank; d++) {
     f.extent[d] = extent[d];
     rows *= d == axis ? 1 : extent[d];
   }
-  int64_t vectors = ceildiv(extent[axis], width), lanes = along(vectors, rows, threads);
+  int64_t vectors = ceildiv(extent[axis], width), lanes = along(vectors, rows, power);
   lanes = lanes > lanes_most ? lanes_most : lanes;
   push(f.reg, &f.nreg, (FragDigit){axis, width, 1});
   push(f.thread, &f.nthread, (FragDigit){axis, lanes, width});
@@ -151,7 +151,7 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
     push(f.reg, &f.nreg, (FragDigit){d, ceildiv(extent[d], n), n});
     left /= n;
   }
-  push(f.thread, &f.nthread, (FragDigit){-1, left, 0});
+  push(f.thread, &f.nthread, (FragDigit){-1, left * (threads / power), 0});
   return f;
 }
 

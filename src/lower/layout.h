@@ -45,7 +45,7 @@ Frag frag_project(const Frag *f, int rank, const int *from, const int64_t *exten
 
 /* Rows of vectors: `width` elements next to each other along `axis` in a thread's registers, then
  * neighbouring threads, so that a warp's access is contiguous; the other axes over the remaining
- * threads, the last one fastest. `threads` is a power of two times 32 or less. */
+ * threads, the last one fastest. Digits are powers of two; threads beyond one hold copies. */
 Frag frag_rows(int rank, const int64_t *extent, int axis, int64_t width, int threads);
 /* The same with at most `lanes` threads along the vectors' axis. */
 Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int threads,

@@ -16,6 +16,9 @@ enum { GROUP_THREADS = 128, GROUP_WARPS = 4 }; /* of a warpgroup */
 IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What a pass chose, once. */
+void sched_note(const LowerRequest *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* The passes, in this order; each says in its file what goes in and what comes out. */
 IrKernel *low_select(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);

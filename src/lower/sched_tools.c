@@ -9,6 +9,15 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* Two candidates begin with the same passes, which would say the same twice. */
+static void note_once(const LowerRequest *r, const char *before, const char *text) {
+  const char *note = arena_printf(r->notes->arena, "%s%s", before, text);
+  for (size_t i = 0; i < r->notes->text.n; i++)
+    if (!strcmp(r->notes->text.v[i], note))
+      return;
+  lower_note(r, "%s", note);
+}
+
 IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...) {
   if (!r->notes)
     return NULL;
@@ -17,12 +26,19 @@ IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...) {
   va_start(ap, fmt);
   str_vaddf(&text, fmt, ap);
   va_end(ap);
-  const char *note = arena_printf(r->notes->arena, "no warpgroup schedule: %s", str_text(&text));
-  for (size_t i = 0; i < r->notes->text.n; i++) /* two candidates begin with the same passes */
-    if (!strcmp(r->notes->text.v[i], note))
-      return NULL;
-  lower_note(r, "%s", note);
+  note_once(r, "no warpgroup schedule: ", str_text(&text));
   return NULL;
+}
+
+void sched_note(const LowerRequest *r, const char *fmt, ...) {
+  if (!r->notes)
+    return;
+  Str text = str_new(r->notes->arena);
+  va_list ap;
+  va_start(ap, fmt);
+  str_vaddf(&text, fmt, ap);
+  va_end(ap);
+  note_once(r, "", str_text(&text));
 }
 
 /* ---------------------------------------------------------------- uses */

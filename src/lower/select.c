@@ -27,6 +27,16 @@ static bool decline(Select *s, const char *why, const IrBuffer *b) {
   return false;
 }
 
+/* Sums of 8-bit floats are taken to true f32 every so many of K, unless the author forgoes it. */
+static bool promotes(const IrDot *d) {
+  DType t = d->a.buf->dtype;
+  return (t == DT_F8E4M3 || t == DT_F8E5M2) && d->promote != 0;
+}
+
+static int64_t promote_depth(const IrDot *d) {
+  return d->promote > 0 ? d->promote : 128;
+}
+
 /* K in registers comes from an accumulator, whose columns pair up as 16-bit operands want them. */
 static bool operand_ok(Select *s, const IrRegion *x, bool first) {
   IrRegion straight = *x;
@@ -38,17 +48,33 @@ static bool operand_ok(Select *s, const IrRegion *x, bool first) {
   return true;
 }
 
-/* m64nNk16 of f16 or bf16. */
+/* Types of operands that the tensor cores multiply, and what they add up in. */
+static bool types_ok(Select *s, const IrDot *d) {
+  DType t = d->a.buf->dtype, acc = t == DT_I8 ? DT_I32 : DT_F32;
+  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || t == DT_I8;
+  if (!known || d->b.buf->dtype != t)
+    return decline(s, "is no operand of a type of the tensor cores like its partner", d->a.buf);
+  if (dtype_size(t) == 1 && d->a.buf->space == IRS_FRAGMENT)
+    return decline(s, "is an operand of 8 bits in registers, which would have to be shuffled",
+                   d->a.buf);
+  if (d->c.buf->dtype != acc || d->c.buf->space != IRS_FRAGMENT || !sched_whole(&d->c))
+    return decline(s, "is not a whole fragment of the type that products add up in", d->c.buf);
+  return true;
+}
+
+/* m64nNk, K by 32 bytes; 8-bit floats keep too few bits for more than 128 of K. */
 static bool shape_ok(Select *s, const IrDot *d) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
-  int64_t depth = ir_region_extent(&d->a, 1);
+  int64_t depth = ir_region_extent(&d->a, 1), step = 32 / (int64_t)dtype_size(d->a.buf->dtype);
   DType t = d->a.buf->dtype;
-  if ((t != DT_F16 && t != DT_BF16) || d->b.buf->dtype != t)
-    return decline(s, "is no operand of 16-bit floats like its partner", d->a.buf);
-  if (d->c.buf->dtype != DT_F32 || d->c.buf->space != IRS_FRAGMENT || !sched_whole(&d->c))
-    return decline(s, "is not a whole f32 fragment", d->c.buf);
-  if (m % 64 || n % 8 || n > 256 || n == 0 || depth % 16 || depth == 0 || m == 0)
-    return decline(s, "is no result of rows by 64, columns by 8 up to 256, and K by 16", d->c.buf);
+  if (!types_ok(s, d))
+    return false;
+  if (m % 64 || n % 8 || n > 256 || n == 0 || depth % step || depth == 0 || m == 0 ||
+      (t == DT_I8 && n > 24 && n % 16))
+    return decline(s, "is no result of rows by 64, columns by 8 up to 256, and K by 32 bytes",
+                   d->c.buf);
+  if (promotes(d) && depth > promote_depth(d))
+    return decline(s, "adds more of K at once than its products are promoted by", d->c.buf);
   if (s->rows && s->rows != m)
     return decline(s, "has other rows than another product's result", d->c.buf);
   s->rows = m;
@@ -69,6 +95,8 @@ static void select_dot(Select *s, IrDot *d) {
     return;
   d->unit = IRU_WGMMA;
   note_result(s, d->c.buf);
+  if (promotes(d) && d->accumulate)
+    s->columns += sched_extent(d->c.buf, 1) / 2; /* of the part */
   if (d->a.buf->space == IRS_FRAGMENT)
     s->columns += sched_extent(d->a.buf, 1) / 4;
 }
@@ -86,6 +114,59 @@ static bool select_stmt(IrStmt *st, void *ctx) {
   }
   return !s->declined;
 }
+
+/* ---------------------------------------------------------------- parts of 8-bit floats */
+
+/* acc[i, j] = acc[i, j] + part[i, j] */
+static IrStmt *add_part(IrKernel *k, IrBuffer *acc, IrBuffer *part, Span span) {
+  IrStmt *st = sched_stmt(k, IRK_MAP, span);
+  IrMap *m = &st->as.map;
+  IrAccess at[2] = {{.buf = acc}, {.buf = part}};
+  IrExpr *x[2];
+  m->naxes = 2;
+  for (int d = 0; d < 2; d++) {
+    m->index[d] = ir_var(k, IRV_INDEX, d ? "j" : "i", DT_I64);
+    m->index[d]->lo = 0;
+    m->index[d]->hi = sched_extent(acc, d) - 1;
+    m->extent[d] = acc->extent[d];
+    at[0].index[d] = at[1].index[d] = ir_ref(k, m->index[d]);
+  }
+  for (int i = 0; i < 2; i++) {
+    IrStmt *load = ir_add(k, &m->body, IRK_LOAD, span);
+    load->as.access.at = at[i];
+    load->as.access.var = ir_var(k, IRV_LET, "x", DT_F32);
+    x[i] = ir_ref(k, load->as.access.var);
+  }
+  IrStmt *store = ir_add(k, &m->body, IRK_STORE, span);
+  store->as.access.at = at[0];
+  store->as.access.value = ir_op2(k, OP_ADD, x[0], x[1]);
+  return st;
+}
+
+/* The product goes into a part of its own, which is added in f32. */
+static void promote_block(IrKernel *k, IrBlock *b) {
+  IrBlock out = {0}, *inner;
+  for (size_t i = 0; i < b->n; i++) {
+    IrStmt *st = b->v[i];
+    for (int j = 0; st->kind != IRK_MAP && (inner = ir_nested(st, j)); j++)
+      promote_block(k, inner);
+    bool part = st->kind == IRK_DOT && promotes(&st->as.dot) && st->as.dot.accumulate;
+    if (!part) {
+      sched_push(k, &out, st);
+      continue;
+    }
+    IrBuffer *acc = st->as.dot.c.buf;
+    IrBuffer *sum = ir_buffer(k, IRS_FRAGMENT, "part", DT_F32, 2, acc->extent);
+    ir_add(k, &out, IRK_ALLOC, st->span)->as.alloc = sum;
+    st->as.dot.c = ir_whole(k, sum);
+    st->as.dot.accumulate = false;
+    sched_push(k, &out, st);
+    sched_push(k, &out, add_part(k, acc, sum, st->span));
+  }
+  *b = out;
+}
+
+/* ---------------------------------------------------------------- the kernel */
 
 /* 64 rows each up to three; beyond that two of 128 rows. Registers: results, operands, and 40 of
  * everything else, of what a thread may have. */
@@ -109,7 +190,7 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   if (s.declined)
     return NULL;
   if (!s.rows)
-    return sched_decline(r, "no product");
+    return NULL; /* no product: nothing to say */
   int groups = count_groups(&s);
   if (!groups)
     return sched_decline(r, "%" PRId64 " rows of results with %" PRId64 " registers a thread",
@@ -118,5 +199,8 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
     return sched_decline(r, "threads = %d, but these rows take %d", k->threads,
                          (groups + 1) * GROUP_THREADS);
   k->threads = groups * GROUP_THREADS;
+  sched_note(r, "%d warpgroup%s multiply with wgmma, %" PRId64 " rows each; one more loads", groups,
+             groups > 1 ? "s" : "", s.rows / groups);
+  promote_block(k, &k->body);
   return k;
 }

@@ -28,6 +28,7 @@ typedef struct Place {
   const Frag *frag; /* lies in registers, so; NULL: in shared memory or scratch */
   IrBuffer *home;   /* its registers, its slabs of scratch, its bytes where they do not lie row by
                        row; NULL: the tile itself */
+  bool product;     /* a product by mma adds to it, so it stays in registers */
   bool printed;     /* a report shows it, so it lies row by row */
   bool piped;       /* a pipeline's barriers order what touches it */
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
@@ -58,18 +59,19 @@ typedef struct Simple {
   DiagSink *sink;
   Arena *arena; /* scratch of this pass */
   bool failed;
-  IrBlock *out;          /* where statements go */
-  Span at;               /* of the program's statement that they come from */
-  IrVar *tid;            /* i32, index of the thread among those that run the statements … */
-  int threads;           /* … and their number: the block's, or a role's */
-  int first_warp;        /* of the role */
-  int barrier;           /* the role's named barrier; 0: all of the block */
-  bool rolled;              /* loops over registers stay loops: no register's number needs them */
-  struct Point *point;   /* inside an iteration over registers, else NULL */
-  bool alone;            /* one thread runs the statements: there is nobody to wait for */
-  VEC(bool) owned;       /* by buffer id: rings and staging tiles of hopper.h */
-  struct Hopper *hopper; /* hopper.h; NULL: not inside its roles */
-  bool registers;        /* fragments may lie in registers (expand.h) */
+  IrBlock *out;        /* where statements go */
+  Span at;             /* of the program's statement that they come from */
+  IrVar *tid;          /* i32, index of the thread among those that run the statements … */
+  int threads;         /* … and their number: the block's, or a role's */
+  int first_warp;      /* of the role */
+  int barrier;         /* the role's named barrier; 0: all of the block */
+  bool rolled;         /* loops over registers stay loops: no register's number needs them */
+  struct Point *point; /* inside an iteration over registers, else NULL */
+  bool rows_known, whole_rows; /* expand_dot.c: whether warps keep whole rows of products */
+  bool alone;                  /* one thread runs the statements: there is nobody to wait for */
+  VEC(bool) owned;             /* by buffer id: rings and staging tiles of hopper.h */
+  struct Hopper *hopper;       /* hopper.h; NULL: not inside its roles */
+  bool registers;              /* fragments may lie in registers (expand.h) */
   VEC(Iteration) iterations;
   VEC(Pipe) pipes;
   VEC(int64_t) divisor;     /* by variable id: a power of two that divides it; 0: 1 */

@@ -261,6 +261,7 @@ bool low_place_tiles(Simple *s) {
   ir_walk(&s->k->body, find_tiles, s);
   if (s->registers) {
     expand_infer(s);
+    expand_stage_reads(s);
     expand_lay_tiles(s);
     expand_find_pipes(s);
     expand_stage_stores(s);

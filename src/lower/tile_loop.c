@@ -124,7 +124,6 @@ static void reverse(IrKernel *k, IrTileLoop *t) {
 
 /* A kernel without a grid is one tile already. */
 IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
-  (void)r;
   (void)sink;
   IrKernel *k = ir_kernel_clone(a, from);
   if (k->grid_rank == 0)
@@ -145,6 +144,8 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   t->group = raster(&t->body, k, x.way != WAY_NONE);
   if (x.way == WAY_UP)
     reverse(k, t);
+  sched_note(r, "blocks stay and walk the tiles%s%s", t->group ? " in groups of rows" : "",
+             x.way == WAY_NONE ? "" : ", the longest first");
   k->raster = 0;
   k->grid[0] = count_blocks(k, x.way == WAY_NONE);
   k->grid_rank = 1;

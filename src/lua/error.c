@@ -155,7 +155,9 @@ void luat_enter(lua_State *L, void (*fn)(Session *s, void *ctx), void *ctx) {
   size_t pending = t->npending;
   HostRun r = {.fn = fn, .ctx = ctx, .place = place_of, .where = L};
   t->now = L;
+  t->entered++;
   Status status = host_enter(t->s, &r);
+  t->entered--;
   t->now = before;
   while (t->npending > pending) /* of calls that Lua left by an error */
     val_release(t->pending[--t->npending]);
@@ -164,6 +166,15 @@ void luat_enter(lua_State *L, void (*fn)(Session *s, void *ctx), void *ctx) {
 }
 
 /* From the session into Lua ----------------------------------------------------------------- */
+
+lua_State *luat_begin(Luat *t, int slots) {
+  lua_State *L = t->now;
+  if (L && t->entered == 0)
+    lua_settop(L, 0);
+  if (!L || !lua_checkstack(L, slots))
+    host_fail_with(t->s, ST_NOMEM);
+  return L;
+}
 
 /* Error objects that are no strings are shown as tostring shows them. */
 static void push_message(lua_State *L) {

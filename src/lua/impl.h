@@ -35,6 +35,7 @@ typedef struct Luat { /* a session's Lua */
   lua_State *main;    /* NULL once closed */
   lua_State *now;     /* the coroutine whose call is running in the session, else main */
   Session *s;
+  int entered;                  /* entries of the session that are open below Lua */
   size_t refs;                  /* the session's, and one for each value of Lua's it holds */
   const void *meta[LUAT_TYPES]; /* metatables, for a cheap test */
   size_t alive, made;           /* bytes of tensors that Lua holds; made since the last cycle */
@@ -69,6 +70,10 @@ void luat_hook(lua_State *L, lua_Debug *ar);
 enum { LUAT_HOOK = 1000 };
 
 /* From the session into Lua (error.c) ------------------------------------------------------- */
+
+/* The state to call, with room for `slots` values on its stack; what a failed call left there is
+ * dropped where nothing of Lua is running. Runs under an entry. */
+lua_State *luat_begin(Luat *t, int slots);
 
 /* lua_pcall that keeps Lua's stack: calls the function below its nargs arguments. Leaves nresults,
  * or an error message. Raises nothing. */

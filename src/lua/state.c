@@ -230,11 +230,9 @@ static void *open_state(Session *s) {
 /* SessionLua.block: in place, on the lines of the program's own file. */
 static void run_block(void *lua, const char *text, size_t n, Span span) {
   Luat *t = lua;
-  lua_State *L = t->now;
+  lua_State *L = luat_begin(t, 8);
   uint32_t line, column;
   char name[256];
-  if (!lua_checkstack(L, 8))
-    host_fail_with(t->s, ST_NOMEM);
   src_position(span.file, span.begin, &line, &column);
   snprintf(name, sizeof name, "@%s", span.file->name);
   luat_chunk(t, span.file->name, span.file->text, span.file->n);
@@ -399,10 +397,8 @@ static int do_import(lua_State *L) {
 /* SessionLua.import. */
 static Value run_import(void *lua, const char *path, const char *text, size_t n, Span span) {
   Luat *t = lua;
-  lua_State *L = t->now;
+  lua_State *L = luat_begin(t, 8);
   File f = {path, text, n, false};
-  if (!lua_checkstack(L, 8))
-    host_fail_with(t->s, ST_NOMEM);
   luat_chunk(t, path, text, n);
   lua_pushcfunction(L, do_import);
   lua_pushlightuserdata(L, &f);

@@ -71,12 +71,11 @@ static Value results(Luat *t, lua_State *L, int base) {
 
 /* ForeignOps.call: on the coroutine that called the session last. */
 static Value call_held(Session *s, void *handle, Args *a) {
+  (void)s;
   Held *h = handle;
   Luat *t = h->t;
-  lua_State *L = t->now;
+  lua_State *L = luat_begin(t, 8);
   Outcall c = {h, a};
-  if (!L || !lua_checkstack(L, 8))
-    host_fail_with(s, ST_NOMEM);
   int base = lua_gettop(L);
   lua_pushcfunction(L, do_call);
   lua_pushlightuserdata(L, &c);
@@ -104,10 +103,9 @@ static int do_field(lua_State *L) {
 /* ForeignOps.attribute. */
 static Value field_of_held(Session *s, void *handle, const char *name, Span span) {
   Held *h = handle;
-  lua_State *L = h->t->now;
+  lua_State *L = luat_begin(h->t, 8);
   Outfield f = {h, name};
-  if (!L || !lua_checkstack(L, 8))
-    host_fail_with(s, ST_NOMEM);
+  (void)s;
   lua_pushcfunction(L, do_field);
   lua_pushlightuserdata(L, &f);
   int code = luat_pcall(L, 1, 1);

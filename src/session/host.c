@@ -153,6 +153,11 @@ static void wait_for_device(Session *s, void *ctx) {
 
 /* Lua's own boundary is the outermost one: it calls the session, not the other way round. */
 Status session_lua_file(Session *s, const char *path, const char *text, size_t n) {
+  if (s->options.mode == MODE_DEFINE) {
+    diag_add(&s->diags, E0822, (Span){NULL, 0, 0},
+             "--args takes a kernel of a .tile file, and %s is Lua", path);
+    return ST_USAGE;
+  }
   Status status = session_protect(s, open_lua, NULL);
   if (status == ST_OK)
     status = s->options.lua->file(s->lua, path, text, n);

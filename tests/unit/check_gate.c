@@ -90,6 +90,22 @@ START_TEST(plain_products) {
 }
 END_TEST
 
+#define NARROW(t, acc, n)                                                                          \
+  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
+  "grid bx, by = ceildiv(N, " n "), ceildiv(M, 128)\n"                                             \
+  "shared As: " t "[128, 128]\nshared Bs: " t "[" n ", 128]\nfragment s: " acc "[128, " n "]\n"    \
+  "map i, j in [128, " n "] { store s[i, j] = " acc "(0) unchecked }\n"                            \
+  "for k: i64 = 0, ceildiv(K, 128), 1 pipelined(3) {\n"                                            \
+  "copy As = A[by*128:+128, k*128:+128]\ncopy Bs = B[bx*" n ":+" n ", k*128:+128]\n"               \
+  "dot s += As @ Bs.T\n}\n"                                                                        \
+  "copy C[by*128:+128, bx*" n ":+" n "] = s\n}\n"
+
+START_TEST(eight_bits) {
+  passes(NARROW("f8e4m3", "f32", "128"), "schedule: warpgroup", 0); /* QGMMA */
+  passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0);     /* IGMMA */
+}
+END_TEST
+
 /* 128 queries by 128 keys of 128 elements: the products overlap within the registers. */
 static const char attention[] =
     "kernel a tile(Q: f16[B, H, S, 128], K: f16[B, H, R, 128], V: f16[B, H, R, 128], scale: f32)"
@@ -134,6 +150,6 @@ START_TEST(causal_attention) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {plain_products, causal_attention, NULL};
+  const TTest *const tests[] = {plain_products, eight_bits, causal_attention, NULL};
   return run_suite("gate", tests);
 }

@@ -281,7 +281,7 @@ END_TEST
 START_TEST(products_of_tensor_cores) {
   static const char *const ways[][2] = {
       {"As @ Bs", "f16"}, {"As @ Bt.T", "bf16"}, {"At.T @ Bs", "f16"}, {"At.T @ Bt.T", "bf16"}};
-  static const char *const more[] = {"", "  threads 32\n", "  threads 128\n"};
+  static const char *const more[] = {"", "  threads 32\n", "  threads 96\n"};
   Arena *a = arena_new(NULL, "texts");
   for (int w = 0; w < 4; w++)
     for (int i = 0; i < 3; i++) {
@@ -341,6 +341,57 @@ START_TEST(products_in_a_row) {
   same(text, "S=100,R=100");
   same(text, "S=64,R=96");
   same(text, "S=1,R=1");
+}
+END_TEST
+
+/* Extra wavefronts of shared memory when the best candidate of sm_80 runs. */
+static uint64_t conflicts(const char *text, const char *args, bool columns) {
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  const Way w = {target_find("sm_80"), 0, true, columns};
+  IrKernel *k = read_kernel(a, text, &sink);
+  LowerRequest r = {.target = w.target};
+  r.fact = facts_of(a, k, bind_args(a, k, args, &w, &sink));
+  IrKernel *low = lower_to(a, k, IR_THREAD, &r, &sink);
+  ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
+  EvalCounters counters = {0};
+  EvalOptions o = {.print = stdout, .counters = &counters};
+  IrBinding *b = bind_args(a, low, args, &w, &sink);
+  ck_assert_int_eq(eval_run(eval_compile(a, low, &sink), b, &o, &sink), ST_OK);
+  ck_assert(counters.shared_accesses > 0);
+  arena_free(a);
+  return counters.bank_conflicts;
+}
+
+/* What the layouts of shared tiles are for. */
+START_TEST(banks) {
+  static const char *const types[] = {"f32", "f16"};
+  static const char *const product[] = {"As @ Bs", "As @ Bs.T"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 2; i++) {
+    const char *turn =
+        arena_printf(a,
+                     "kernel turn tile(X: %s[M, N] strided) -> (Y: %s[N, M] strided) {\n"
+                     "  grid bx, by = ceildiv(N, 64), ceildiv(M, 64)\n  shared t: %s[64, 64]\n"
+                     "  copy t = X[by*64:+_, bx*64:+_]\n  copy Y[bx*64:+_, by*64:+_] = t.T\n}\n",
+                     types[i], types[i], types[i]);
+    ck_assert_uint_eq(conflicts(turn, "M=128,N=128", false), 0);
+    const char *mm = arena_printf(
+        a,
+        "kernel mm tile(A: f16[M, K] strided, B: f16[%s] strided) -> (C: f16[M, N]) {\n"
+        "  grid bx, by = ceildiv(N, 128), ceildiv(M, 128)\n"
+        "  shared As: f16[128, 64]\n  shared Bs: f16[%s]\n  fragment acc: f32[128, 128]\n"
+        "  map i, j in [128, 128] { store acc[i, j] = 0 }\n"
+        "  for ko: i64 = 0, ceildiv(K, 64), 1 pipelined(3) {\n"
+        "    copy As = A[by*128:+_, ko*64:+_]\n    copy Bs = B[%s]\n    dot acc += %s\n  }\n"
+        "  copy C[by*128:+_, bx*128:+_] = acc\n}\n",
+        i ? "N, K" : "K, N", i ? "128, 64" : "64, 128",
+        i ? "bx*128:+_, ko*64:+_" : "ko*64:+_, bx*128:+_", product[i]);
+    ck_assert_uint_eq(conflicts(mm, "M=128,N=128,K=128", false), 0);
+    ck_assert_uint_eq(conflicts(mm, "M=128,N=128,K=128", true), 0);
+  }
+  arena_free(a);
 }
 END_TEST
 
@@ -660,6 +711,7 @@ int main(void) {
   tcase_add_test(c, products);
   tcase_add_test(c, products_of_tensor_cores);
   tcase_add_test(c, products_in_a_row);
+  tcase_add_test(c, banks);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
   tcase_add_test(c, reductions_of_bool_and_nan);

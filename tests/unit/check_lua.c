@@ -96,6 +96,12 @@ START_TEST(failing_leaves_nothing_behind) {
       ck_assert_uint_gt(session_diags(s)->n, 0);
     }
   ck_assert_int_eq(run("lua { error('x') }"), ST_FAIL);
+  /* results that are no values of the language, at the bottom of Lua's stack */
+  ck_assert_int_eq(run("var f = nil\nlua { local t = {} for i = 1, 60 do t = {t} end\n"
+                       "tile.globals.f = function() return 1, 2, t end }"),
+                   ST_OK);
+  for (int k = 0; k < 30000; k++)
+    ck_assert_int_eq(run("f()"), ST_FAIL);
   ck_assert_int_eq(entry("1 + 1"), ST_OK);
   ck_assert_uint_eq(session_diags(s)->n, 0);
   ck_assert_str_eq(printed(), "2\n");

@@ -224,6 +224,40 @@ static void give_batched(Ev *e) {
   ev_give(e, "B", DT_BF16, 3, b, ev_small);
 }
 
+/* Eight bits: K lies side by side on both sides, f8 is promoted tile by tile of K. */
+#define NARROW(t, acc)                                                                             \
+  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
+  "grid bx, by = ceildiv(N, 96), ceildiv(M, 128)\n"                                                \
+  "shared As: " t "[128, 128]\nshared Bs: " t "[96, 128]\nfragment s: " acc "[128, 96]\n"          \
+  "map i, j in [128, 96] { store s[i, j] = " acc "(0) unchecked }\n"                               \
+  "for k: i64 = 0, ceildiv(K, 128), 1 pipelined(3) {\n"                                            \
+  "copy As = A[by*128:+128, k*128:+128]\ncopy Bs = B[bx*96:+96, k*128:+128]\n"                     \
+  "dot s += As @ Bs.T\n}\n"                                                                        \
+  "copy C[by*128:+128, bx*96:+96] = s\n}\n"
+
+static void give_narrow(Ev *e, DType t) {
+  static const int64_t a[2] = {150, 336}, b[2] = {200, 336};
+  ev_give(e, "A", t, 2, a, ev_small);
+  ev_give(e, "B", t, 2, b, ev_small);
+}
+static void give_e4m3(Ev *e) {
+  give_narrow(e, DT_F8E4M3);
+}
+static void give_e5m2(Ev *e) {
+  give_narrow(e, DT_F8E5M2);
+}
+static void give_i8(Ev *e) {
+  give_narrow(e, DT_I8);
+}
+
+START_TEST(eight_bits) {
+  static const char *const c[] = {"C", NULL};
+  check_text(NARROW("f8e4m3", "f32"), give_e4m3, c);
+  check_text(NARROW("f8e5m2", "f32"), give_e5m2, c);
+  check_text(NARROW("i8", "i32"), give_i8, c);
+}
+END_TEST
+
 START_TEST(epilogues_and_batches) {
   static const char *const c[] = {"C", NULL};
   check_text(linear, give_linear, c);
@@ -298,19 +332,15 @@ static void declined(const Gemm *g, const char *part) {
 START_TEST(declined_with_a_note) {
   declined(&(Gemm){"f16", 96, 128, 64, 3, 'n', 'n', 1, 1, 1}, "rows by 64");
   declined(&(Gemm){"f16", 128, 264, 64, 3, 'n', 'n', 1, 1, 1}, "columns by 8 up to 256");
-  declined(&(Gemm){"f16", 128, 128, 24, 3, 'n', 'n', 1, 1, 1}, "K by 16");
+  declined(&(Gemm){"f16", 128, 128, 24, 3, 'n', 'n', 1, 1, 1}, "K by 32 bytes");
   declined(&(Gemm){"f16", 256, 256, 64, 3, 'n', 'n', 1, 1, 1}, "registers a thread");
-  declined(&(Gemm){"f32", 128, 128, 64, 3, 'n', 'n', 1, 1, 1}, "16-bit floats");
+  declined(&(Gemm){"f32", 128, 128, 64, 3, 'n', 'n', 1, 1, 1}, "type of the tensor cores");
 }
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {products_of_all_orders,
-                                products_of_all_tiles,
-                                products_of_all_trips,
-                                epilogues_and_batches,
-                                chained_products,
-                                declined_with_a_note,
-                                NULL};
+  const TTest *const tests[] = {
+      products_of_all_orders, products_of_all_tiles, products_of_all_trips, eight_bits,
+      epilogues_and_batches,  chained_products,      declined_with_a_note,  NULL};
   return run_suite("schedule", tests);
 }
