@@ -237,6 +237,17 @@ static void choose(EvalLaunch *l, size_t *n, int64_t linear) {
   l->chosen[(*n)++] = linear;
 }
 
+/* Blocks race with those beside them more than with others. */
+static void choose_neighbours(EvalLaunch *l, size_t *n) {
+  size_t first = *n;
+  for (size_t i = 0; i <= first; i++) {
+    int64_t linear = i < first ? l->chosen[i] : 0, step = 1;
+    for (int d = 0; d < 3; step *= l->binding->grid[d++])
+      if (l->binding->grid[d] > 1 && linear + step < l->blocks)
+        choose(l, n, linear + step);
+  }
+}
+
 /* First, middle and last along each axis, and 8 anywhere. */
 static size_t choose_blocks(EvalLaunch *l) {
   const int64_t *grid = l->binding->grid;
@@ -257,6 +268,8 @@ static size_t choose_blocks(EvalLaunch *l) {
     x ^= x << 17;
     choose(l, &n, (int64_t)(x % (uint64_t)l->blocks));
   }
+  if (l->races)
+    choose_neighbours(l, &n);
   return n;
 }
 
@@ -271,7 +284,7 @@ static double seconds(void) {
  * that was all. */
 static bool run_within_budget(EvalLaunch *l) {
   const EvalOptions *o = l->options;
-  int64_t room[40];
+  int64_t room[160]; /* 27 and 8, and three neighbours of each and of block 0 */
   double start = seconds();
   run_linear(l, 0, 0);
   l->first_done = true;

@@ -745,7 +745,7 @@ START_TEST(races_in_some_blocks) {
     } else {
       ck_assert_int_eq(ev_run(e), ST_FAIL);
       ck_assert_int_eq(e->sink.v[0]->code, E0483);
-      ck_assert(ran < 40);
+      ck_assert(ran < 160);
     }
     ev_free(e);
   }
