@@ -96,11 +96,15 @@ EvalResult eval_races_access(EvalAgent *a, const EvalInsn *in, const EvalAccess 
 static const char *const done[] = {"read", "written", "changed by an atomic"};
 
 /* One pair of places is reported once, however many elements it concerns. */
-static EvalResult warn(EvalRaces *r, const RaceWarning *w) {
+bool eval_races_warned(const EvalRaces *r, uint32_t place, uint32_t other) {
   for (int i = 0; i < r->nwarnings; i++)
-    if (r->warning[i].place == w->place && r->warning[i].other == w->other)
-      return EVAL_OK;
-  if (r->nwarnings < RACE_WARNINGS)
+    if (r->warning[i].place == place && r->warning[i].other == other)
+      return true;
+  return r->nwarnings == RACE_WARNINGS;
+}
+
+static EvalResult warn(EvalRaces *r, const RaceWarning *w) {
+  if (!eval_races_warned(r, w->place, w->other))
     r->warning[r->nwarnings++] = *w;
   return EVAL_OK;
 }

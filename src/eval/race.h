@@ -62,6 +62,9 @@ void eval_races_report(const EvalRaces *r, DiagSink *sink);
 EvalResult eval_races_found(EvalAgent *a, const EvalMem *m, int64_t element, RaceSide here,
                             RaceSide there, bool blocks, bool same);
 
+/* Whether stores of the same value at these places are reported already. */
+bool eval_races_warned(const EvalRaces *r, uint32_t place, uint32_t other);
+
 /* race_map.c: between the iterations of the MAP that runs. */
 struct RaceMap *eval_race_map_new(Arena *arena);
 void eval_race_map_free(struct RaceMap *m);

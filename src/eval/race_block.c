@@ -120,6 +120,8 @@ static const char *name(const EvalAgent *a, int64_t block) {
 
 static EvalResult found(EvalAgent *a, const EvalMem *m, int64_t element, RaceKind kind,
                         uint32_t place, uint64_t other, RaceKind was, bool same) {
+  if (same && eval_races_warned(a->block->races, place, other & MOST_PLACE))
+    return EVAL_OK;
   RaceSide here = {kind, place, name(a, a->block->linear)};
   RaceSide there = {was, other & MOST_PLACE, name(a, (int64_t)(other >> BLOCK_AT) - 1)};
   return eval_races_found(a, m, element, here, there, true, same);

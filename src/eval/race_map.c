@@ -104,6 +104,8 @@ typedef struct Access {
 } Access;
 
 static EvalResult found(const Access *x, Touch other, RaceKind kind, bool same) {
+  if (same && eval_races_warned(x->a->block->races, x->touch.place, other.place))
+    return EVAL_OK;
   RaceSide here = {x->kind, x->touch.place, name(x->a, x->touch.by)};
   RaceSide there = {kind, other.place, name(x->a, other.by)};
   return eval_races_found(x->a, x->m, x->element, here, there, false, same);

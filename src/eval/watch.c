@@ -110,12 +110,18 @@ static const char *describe(const EvalAgent *a, const EvalInsn *in, const void *
 
 /* ---------------------------------------------------------------- origins and counts */
 
-uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text) {
-  EvalWatch *w = a->block->watch;
+uint32_t eval_watch_find_nan(const EvalAgent *a, int op) {
+  const EvalWatch *w = a->block->watch;
   uint32_t place = machine_insn(a)->place;
   for (int i = 0; i < w->nnan; i++)
     if (w->nan[i].place == place && w->nan[i].op == op)
       return (uint32_t)i + 1;
+  return 0;
+}
+
+uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text) {
+  EvalWatch *w = a->block->watch;
+  uint32_t place = machine_insn(a)->place;
   if (w->nnan == WATCH_ORIGINS)
     return 0;
   w->nan[w->nnan++] = (WatchOrigin){place, op, text};
@@ -128,16 +134,16 @@ void eval_watch_new_inf(EvalAgent *a, const char *text) {
     w->inf = (WatchOrigin){machine_insn(a)->place, -1, text};
 }
 
-void eval_watch_add(EvalAgent *a, DType t, const char *what, uint64_t n, const char *first) {
+WatchCount *eval_watch_count(EvalAgent *a, DType t, const char *what) {
   EvalWatch *w = a->block->watch;
   uint32_t place = machine_insn(a)->place;
   for (int i = 0; i < w->ncounts; i++)
-    if (w->count[i].place == place && w->count[i].type == t && w->count[i].what == what) {
-      w->count[i].n += n;
-      return;
-    }
-  if (w->ncounts < WATCH_COUNTS)
-    w->count[w->ncounts++] = (WatchCount){place, t, what, first, n};
+    if (w->count[i].place == place && w->count[i].type == t && strcmp(w->count[i].what, what) == 0)
+      return &w->count[i];
+  if (w->ncounts == WATCH_COUNTS)
+    return NULL;
+  w->count[w->ncounts] = (WatchCount){.place = place, .type = t, .what = what};
+  return &w->count[w->ncounts++];
 }
 
 /* ---------------------------------------------------------------- floats */
@@ -222,8 +228,9 @@ static void look_at(const Lane *x, DType compute, void *cell) {
       eval_watch_new_inf(x->a, words(x));
     return;
   }
-  if (!nan)
-    mark = eval_watch_new_nan(x->a, (int)x->in->op, words(x));
+  int op = (int)x->in->op;
+  if (!nan && !(mark = eval_watch_find_nan(x->a, op)))
+    mark = eval_watch_new_nan(x->a, op, words(x));
   eval_watch_set_mark(compute, cell, mark);
 }
 
@@ -241,6 +248,12 @@ static bool lane_on(const EvalMask *m, int i) {
   return !m || m->on[i];
 }
 
+static void add_one(const Lane *x, DType t, const char *what) {
+  WatchCount *c = eval_watch_count(x->a, t, what);
+  if (c && !c->n++)
+    c->first = words(x);
+}
+
 /* Finite values that a conversion made infinite, or that f8 saturated. */
 static void count_overflows(Lane *x, const EvalMask *m, int n, DType to) {
   if (x->in->op != OP_CAST || dtype_size(to) >= dtype_size((DType)x->in->from))
@@ -253,7 +266,7 @@ static void count_overflows(Lane *x, const EvalMask *m, int n, DType to) {
     if (!(fabs(v) >= limit) || !lane_on(m, i) || isinf(v))
       continue;
     x->lane = i;
-    eval_watch_add(x->a, to, beyond, 1, words(x));
+    add_one(x, to, beyond);
   }
 }
 
@@ -337,7 +350,7 @@ static void watch_integers(Lane *x, const EvalMask *m, int n) {
   for (int i = 0; i < n; i++) {
     x->lane = i;
     if (lane_on(m, i) && !integer_fits(x, t))
-      eval_watch_add(x->a, t, x->in->op == OP_CAST ? beyond : wrapped, 1, words(x));
+      add_one(x, t, x->in->op == OP_CAST ? beyond : wrapped);
   }
 }
 

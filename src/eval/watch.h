@@ -67,11 +67,13 @@ struct EvalWatch {
 /* The mark of a NaN (f32 or f64 cell); 0: it has none. */
 uint32_t eval_watch_mark(DType compute, const void *cell);
 void eval_watch_set_mark(DType compute, void *cell, uint32_t mark);
-/* The mark of the operation at this place, made if need be; text is formed from what follows. */
+/* The mark of the operation at this place; 0: it has none yet. Text is made only for a new one. */
+uint32_t eval_watch_find_nan(const EvalAgent *a, int op);
 uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text);
 void eval_watch_new_inf(EvalAgent *a, const char *text);
-/* n results of this place did not fit. first: words for the first of them, or NULL. */
-void eval_watch_add(EvalAgent *a, DType t, const char *what, uint64_t n, const char *first);
+/* The count of results of this place that did not fit, for the caller to add to, and to give words
+ * for the first of them. NULL: too many places. */
+WatchCount *eval_watch_count(EvalAgent *a, DType t, const char *what);
 /* From here on a finite value rounds to more than the greatest of a narrower float. */
 double eval_watch_limit(DType to);
 /* ", in iteration 3 of block 1"; lane -1: not in a MAP. */

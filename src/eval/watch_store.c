@@ -134,11 +134,13 @@ static void mark_piece(void *ctx, const EvalView *v, const Piece *p) {
   for (int64_t i = 0; i < p->n; i++) {
     char *cell = (char *)p->cells + (size_t)i * size;
     unsigned is = look(c, cell, 1);
-    if (is & WATCH_INF & ~x->had)
+    if (is & WATCH_INF & ~x->had && !x->a->block->watch->inf.text)
       eval_watch_new_inf(x->a, name_cell(x, v, p, i));
     if (!(is & WATCH_NAN) || x->had & WATCH_NAN || eval_watch_mark(c, cell))
       continue;
-    uint32_t mark = eval_watch_new_nan(x->a, -1, name_cell(x, v, p, i));
+    uint32_t mark = eval_watch_find_nan(x->a, -1);
+    if (!mark)
+      mark = eval_watch_new_nan(x->a, -1, name_cell(x, v, p, i));
     eval_watch_set_mark(c, cell, mark);
     eval_mem_scatter(v->mem, p->at + i * p->step, 1, cell, 1);
   }
@@ -156,6 +158,11 @@ void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsi
   DType c = dtype_compute(t);
   unsigned is = look(c, cell, 1) & ~had;
   if (!is || (is & WATCH_NAN && eval_watch_mark(c, cell)))
+    return;
+  uint32_t mark = is & WATCH_NAN ? eval_watch_find_nan(a, -1) : 0;
+  if (mark)
+    eval_watch_set_mark(c, cell, mark);
+  if (mark || (is & WATCH_INF && a->block->watch->inf.text))
     return;
   const char *text = arena_printf(a->block->watch->arena, "%s gives %s%s", what,
                                   eval_watch_text(a, t, cell), eval_watch_where(a, -1));
@@ -215,19 +222,17 @@ static void count_piece(const CopyWatch *x, const EvalView *s, const Piece *p) {
   double limit = eval_watch_limit(to);
   DType c = dtype_compute(from);
   size_t size = dtype_compute_size(from);
-  uint64_t n = 0;
-  const char *first = NULL;
+  WatchCount *count = NULL;
   for (int64_t i = 0; i < p->n; i++) {
     const char *cell = (const char *)p->cells + (size_t)i * size;
     double v = value(c, cell);
     if (!(fabs(v) >= limit) || isinf(v))
       continue;
-    if (!n++)
-      first = arena_printf(x->a->block->watch->arena, "%s%s", eval_watch_text(x->a, from, cell),
-                           eval_watch_where(x->a, -1));
+    count = count ? count : eval_watch_count(x->a, to, "were beyond its range");
+    if (count && !count->n++)
+      count->first = arena_printf(x->a->block->watch->arena, "%s%s",
+                                  eval_watch_text(x->a, from, cell), eval_watch_where(x->a, -1));
   }
-  if (n)
-    eval_watch_add(x->a, to, "were beyond its range", n, first);
 }
 
 /* Marks are taken off where they lie: a tile keeps an ordinary NaN. */
