@@ -200,7 +200,7 @@ START_TEST(rows) {
       "map i, j in [4, 1024] { load v: f32 = x[i, j] unchecked\nload w: f32 = l[i] unchecked\n"
       "store x[i, j] = v / w unchecked }\n"
       "copy Y[b*4:+4, 0:+1024] = x\n}\n",
-      "schedule: registers");
+      "schedule: registers, dense");
   passes_on((Wants){"sm_90a", 0x986, 2},
             "kernel turn tile(X: f16[M, N] strided) -> (Y: f16[N, M] strided) {\n"
             "grid bx, by = ceildiv(N, 64), ceildiv(M, 64)\nshared t: f16[64, 64]\n"
