@@ -268,8 +268,8 @@ static Status stop_work(Gpu *g, CUstream s) {
   return st == ST_OK ? gpu_refuse(g, ST_INTERRUPTED, "interrupted") : st;
 }
 
-Status gpu_sync(Gpu *g, GpuStream *stream) {
-  CUstream s = gpu_cu_stream(g, stream);
+Status gpu_sync(Gpu *g) {
+  CUstream s = g->main;
   Status st;
   if (!gpu_alive(g))
     return ST_DEVICE;

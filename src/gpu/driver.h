@@ -25,10 +25,6 @@ struct Driver {
 #undef DRIVER
 };
 
-struct GpuStream {
-  CUstream s;
-};
-
 struct GpuEvent {
   CUevent e;
 };
@@ -96,7 +92,6 @@ Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail);
 bool gpu_alive(Gpu *g);
 /* Sets gpu_why. */
 Status gpu_refuse(Gpu *g, Status st, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-CUstream gpu_cu_stream(const Gpu *g, const GpuStream *s);
 /* Waits for an event, or with e NULL for a stream, polling for interrupts; ST_INTERRUPTED then,
  * with the work still running. */
 Status gpu_wait(Gpu *g, CUevent e, CUstream s);

@@ -20,7 +20,6 @@ typedef struct GpuRt GpuRt;
 typedef struct Gpu Gpu;
 typedef struct GpuModule GpuModule;
 typedef struct GpuKernel GpuKernel;
-typedef struct GpuStream GpuStream;
 typedef struct GpuEvent GpuEvent;
 typedef uint64_t GpuPtr; /* an address in device memory; 0 is none */
 
@@ -208,8 +207,6 @@ void gpu_module_unload(Gpu *g, GpuModule *m);
 Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out);
 /* As the driver sees it; agrees with GpuFacts (tests/gpu shows it). */
 Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out);
-/* Blocks of that size one multiprocessor can hold. */
-Status gpu_occupancy(Gpu *g, GpuKernel *k, unsigned threads, size_t shared, int *blocks);
 
 typedef struct GpuLaunch {
   GpuKernel *kernel;
@@ -218,7 +215,6 @@ typedef struct GpuLaunch {
   unsigned cluster[3]; /* all 0: none; else 0 counts as 1 */
   size_t shared;       /* dynamic, bytes */
   bool pdl;            /* may start before its predecessor ends (griddepcontrol.wait) */
-  GpuStream *stream;   /* NULL: the main one */
   void **args;         /* one pointer a parameter, to its value */
   const char *where;   /* "matmul.tile:12", for messages; NULL allowed */
 } GpuLaunch;
@@ -226,21 +222,17 @@ typedef struct GpuLaunch {
 /* Queues a launch. The opt-in for much shared memory is made here, once a kernel. */
 Status gpu_launch(Gpu *g, const GpuLaunch *l);
 
-/* Streams besides the main one; they do not wait for it, nor it for them. */
-Status gpu_stream_new(Gpu *g, GpuStream **out);
-void gpu_stream_free(Gpu *g, GpuStream *s);
-/* Events may be reused; wall time between two of them on one stream. */
+/* Events may be reused; wall time between two of them. */
 Status gpu_event_new(Gpu *g, GpuEvent **out);
 void gpu_event_free(Gpu *g, GpuEvent *e);
-Status gpu_event_record(Gpu *g, GpuEvent *e, GpuStream *s);
-Status gpu_event_wait(Gpu *g, GpuEvent *e, GpuStream *s); /* makes the stream wait */
+Status gpu_event_record(Gpu *g, GpuEvent *e);
 /* Waits for both. */
 Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms);
 
-/* Waits for all work on the main stream (s NULL) or on s. Polls GpuConfig.interrupted: then sets
- * the stop word, gives kernels 2 seconds to leave and returns ST_INTERRUPTED; the word is cleared
- * as soon as they have left. */
-Status gpu_sync(Gpu *g, GpuStream *s);
+/* Waits for all work on the main stream. Polls GpuConfig.interrupted: then sets the stop word,
+ * gives kernels 2 seconds to leave and returns ST_INTERRUPTED; the word is cleared as soon as they
+ * have left. */
+Status gpu_sync(Gpu *g);
 
 /* A word in device memory, 0 while kernels may run. Kernels poll it in loops no range bounds. */
 GpuPtr gpu_stop_word(const Gpu *g);

@@ -121,16 +121,6 @@ static Status opt_in(Gpu *g, GpuKernel *k, size_t shared) {
   return ST_OK;
 }
 
-Status gpu_occupancy(Gpu *g, GpuKernel *k, unsigned threads, size_t shared, int *blocks) {
-  if (!gpu_alive(g))
-    return ST_DEVICE;
-  Status st = opt_in(g, k, shared);
-  if (st != ST_OK)
-    return st;
-  GPU_TRY(g, g->d->occupancy(blocks, k->f, (int)threads, shared), k->name);
-  return ST_OK;
-}
-
 /* An extent left out counts as 1. */
 static unsigned at_least_1(unsigned x) {
   return x ? x : 1;
@@ -162,7 +152,7 @@ static Status launch_with(Gpu *g, const GpuLaunch *l, CUlaunchAttribute *a, unsi
       .blockDimY = at_least_1(l->block[1]),
       .blockDimZ = at_least_1(l->block[2]),
       .sharedMemBytes = (unsigned)l->shared,
-      .hStream = gpu_cu_stream(g, l->stream),
+      .hStream = g->main,
       .attrs = a,
       .numAttrs = n,
   };
@@ -185,41 +175,13 @@ Status gpu_launch(Gpu *g, const GpuLaunch *l) {
   unsigned n = attributes(l, a);
   if (n > 0)
     return launch_with(g, l, a, n);
-  CUresult r =
-      g->d->launch(l->kernel->f, l->grid[0], l->grid[1], l->grid[2], at_least_1(l->block[0]),
-                   at_least_1(l->block[1]), at_least_1(l->block[2]), (unsigned)l->shared,
-                   gpu_cu_stream(g, l->stream), l->args, NULL);
+  CUresult r = g->d->launch(l->kernel->f, l->grid[0], l->grid[1], l->grid[2],
+                            at_least_1(l->block[0]), at_least_1(l->block[1]),
+                            at_least_1(l->block[2]), (unsigned)l->shared, g->main, l->args, NULL);
   return gpu_result(g, r, "launching", l->where ? l->where : l->kernel->name);
 }
 
-/* ---- streams and events -------------------------------------------------------------------- */
-
-/* The main stream where none is named. */
-CUstream gpu_cu_stream(const Gpu *g, const GpuStream *s) {
-  return s ? s->s : g->main;
-}
-
-Status gpu_stream_new(Gpu *g, GpuStream **out) {
-  *out = NULL;
-  if (!gpu_alive(g))
-    return ST_DEVICE;
-  GpuStream *s = calloc(1, sizeof *s);
-  if (!s)
-    return gpu_refuse(g, ST_NOMEM, "out of memory");
-  Status st = gpu_result(g, g->d->stream_new(&s->s, CU_STREAM_NON_BLOCKING), "a stream", NULL);
-  if (st != ST_OK) {
-    free(s);
-    return st;
-  }
-  *out = s;
-  return ST_OK;
-}
-
-void gpu_stream_free(Gpu *g, GpuStream *s) {
-  if (s && !g->lost)
-    (void)g->d->stream_free(s->s);
-  free(s);
-}
+/* ---- events -------------------------------------------------------------------- */
 
 Status gpu_event_new(Gpu *g, GpuEvent **out) {
   *out = NULL;
@@ -243,17 +205,10 @@ void gpu_event_free(Gpu *g, GpuEvent *e) {
   free(e);
 }
 
-Status gpu_event_record(Gpu *g, GpuEvent *e, GpuStream *s) {
+Status gpu_event_record(Gpu *g, GpuEvent *e) {
   if (!gpu_alive(g))
     return ST_DEVICE;
-  GPU_TRY(g, g->d->event_record(e->e, gpu_cu_stream(g, s)), NULL);
-  return ST_OK;
-}
-
-Status gpu_event_wait(Gpu *g, GpuEvent *e, GpuStream *s) {
-  if (!gpu_alive(g))
-    return ST_DEVICE;
-  GPU_TRY(g, g->d->stream_wait(gpu_cu_stream(g, s), e->e, 0), NULL);
+  GPU_TRY(g, g->d->event_record(e->e, g->main), NULL);
   return ST_OK;
 }
 

@@ -155,7 +155,7 @@ static Status download_pieces(Gpu *g, char *dst, GpuPtr src, size_t n) {
 }
 
 Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n) {
-  Status st = gpu_sync(g, NULL);
+  Status st = gpu_sync(g);
   if (st != ST_OK || n == 0)
     return st;
   if (n > DIRECT_BYTES)

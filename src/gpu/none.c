@@ -60,14 +60,11 @@ NONE(gpu_trim, (Gpu * g))
 NONE(gpu_module_load, (Gpu * g, const GpuImage *image, GpuModule **out))
 NONE(gpu_module_kernel, (Gpu * g, GpuModule *m, const char *name, GpuKernel **out))
 NONE(gpu_kernel_facts, (Gpu * g, GpuKernel *k, GpuFacts *out))
-NONE(gpu_occupancy, (Gpu * g, GpuKernel *k, unsigned threads, size_t shared, int *blocks))
 NONE(gpu_launch, (Gpu * g, const GpuLaunch *l))
-NONE(gpu_stream_new, (Gpu * g, GpuStream **out))
 NONE(gpu_event_new, (Gpu * g, GpuEvent **out))
-NONE(gpu_event_record, (Gpu * g, GpuEvent *e, GpuStream *s))
-NONE(gpu_event_wait, (Gpu * g, GpuEvent *e, GpuStream *s))
+NONE(gpu_event_record, (Gpu * g, GpuEvent *e))
 NONE(gpu_event_ms, (Gpu * g, GpuEvent *from, GpuEvent *to, double *ms))
-NONE(gpu_sync, (Gpu * g, GpuStream *s))
+NONE(gpu_sync, (Gpu * g))
 NONE(gpu_stop, (Gpu * g, bool stop))
 NONE(gpu_time,
      (Gpu * g, const GpuTimeOptions *o, Status (*launch)(void *), void *ctx, GpuTiming *out))
@@ -78,7 +75,6 @@ NONE(gpu_matmul_new, (Gpu * g, const GpuProduct *q, GpuMatmul **out))
 NONE(gpu_matmul_run, (GpuMatmul * p))
 
 void gpu_module_unload(Gpu *g, GpuModule *m) {}
-void gpu_stream_free(Gpu *g, GpuStream *s) {}
 void gpu_event_free(Gpu *g, GpuEvent *e) {}
 void gpu_matmul_free(GpuMatmul *p) {}
 GpuPtr gpu_stop_word(const Gpu *g) {

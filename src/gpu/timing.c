@@ -80,13 +80,13 @@ static Status burst(Timer *t, int i) {
   if (st == ST_OK && t->cold)
     st = gpu_fill(t->g, t->cold, 4, (uint32_t)i, t->cold_bytes / 4);
   if (st == ST_OK)
-    st = gpu_event_record(t->g, t->from, NULL);
+    st = gpu_event_record(t->g, t->from);
   if (st == ST_OK)
     st = rounds(t, t->o.launches);
   if (st == ST_OK)
-    st = gpu_event_record(t->g, t->to, NULL);
+    st = gpu_event_record(t->g, t->to);
   if (st == ST_OK)
-    st = gpu_sync(t->g, NULL);
+    st = gpu_sync(t->g);
   if (st == ST_OK)
     st = gpu_event_ms(t->g, t->from, t->to, &ms);
   t->ms[i] = ms / t->o.launches;
@@ -127,7 +127,7 @@ static Status run_timer(Timer *t, GpuTiming *out) {
   if (st == ST_OK)
     st = rounds(t, t->o.warmup);
   if (st == ST_OK)
-    st = gpu_sync(t->g, NULL);
+    st = gpu_sync(t->g);
   for (int i = 0; i < t->o.bursts && st == ST_OK; i++)
     st = burst(t, i);
   if (st == ST_OK)

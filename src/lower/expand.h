@@ -106,4 +106,7 @@ IrExpr *expand_is_owner(Simple *s, const Frag *f);
 /* The part of the coordinate along an axis that the thread decides, i32. */
 IrExpr *expand_thread_part(Simple *s, const Frag *f, int axis);
 
+/* tiles.c: where the program's tiles lie, into the request's notes. */
+void low_note_tiles(Simple *s);
+
 #endif

@@ -31,11 +31,40 @@ typedef struct LowerFact {
   bool index32;     /* every element's offset, in elements, fits i32 */
 } LowerFact;
 
-/* Reasons and choices, one line each, for :explain. */
+/* Where a tile of the program lies, for :layout and :smem. */
+typedef enum LowerHome { LOWER_SHARED, LOWER_REGISTERS, LOWER_SCRATCH } LowerHome;
+typedef struct LowerTile {
+  const char *name; /* the program's */
+  DType dtype;
+  int rank;
+  int64_t extent[IR_MAX_RANK];
+  LowerHome home;
+  bool fragment;           /* declared so */
+  int64_t offset, bytes;   /* SHARED: from the start of shared memory; of one stage */
+  int stages;              /* copies, one behind the other */
+  int chunks, chunk_rows;  /* 16-byte parts of a row that change places, and every how many rows */
+  bool columns;            /* the last two axes lie the other way round */
+  int64_t swizzle;         /* bytes: 32, 64, 128, as tensor maps have it; 0: none */
+  const struct Frag *frag; /* REGISTERS; private to src/lower */
+} LowerTile;
+
+/* Reasons and choices, one line each, for :explain; where the tiles lie. */
 typedef struct LowerNotes {
   Arena *arena;
   VEC(const char *) text;
+  VEC(LowerTile) tile;
 } LowerNotes;
+
+/* Byte of an element (of the first stage) in shared memory. */
+int64_t lower_tile_byte(const LowerTile *t, const int64_t *index);
+/* Registers of each thread and threads that hold it; 0 where it is not in registers. */
+int64_t lower_tile_registers(const LowerTile *t);
+int64_t lower_tile_threads(const LowerTile *t);
+/* Who holds the first rows and columns (leading axes flattened); -1: nobody. */
+typedef struct LowerHolder {
+  int64_t thread, reg;
+} LowerHolder;
+void lower_tile_holders(const LowerTile *t, int64_t rows, int64_t columns, LowerHolder *out);
 
 /* Sees the kernel before and after each pass (--verify-each); where it returns false lowering ends
  * with NULL. */

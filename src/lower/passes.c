@@ -49,11 +49,16 @@ static const Pass warpgroup[] = {
 static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
                                  {"registers", IR_THREAD, low_expand}};
 
+/* The same with so few registers a thread that several blocks share a multiprocessor. */
+static const Pass dense[] = {{"relabel", IR_SCHEDULED, low_relabel},
+                             {"dense", IR_THREAD, low_expand_dense}};
+
 #define CANDIDATE(name, arch, list)                                                                \
   { name, arch, list, sizeof list / sizeof *list }
 static const Candidate candidates[] = {
     CANDIDATE("warpgroup, overlapped", ARCH_SM90A, rotated),
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
+    CANDIDATE("registers, dense", ARCH_ANY, dense),
     CANDIDATE("registers", ARCH_ANY, registers),
     CANDIDATE("scalar", ARCH_ANY, scalar),
 };

@@ -14,6 +14,7 @@ IrKernel *low_relabel(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSi
 IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* The same with fragments in registers, vectors of memory and products of the tensor cores
  * (expand.h); takes every statement of the scheduled level. */
+IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 #endif

@@ -218,6 +218,9 @@ static void lower_while(Simple *s, IrStmt *st) {
   out->as.while_.cond = st->as.while_.cond;
   s->loops++;
   lower_block(s, &st->as.while_.cond_block, &out->as.while_.cond_block);
+  IrBlock *before = low_enter(s, &out->as.while_.cond_block);
+  low_check_cond(s, st->as.while_.cond);
+  low_enter(s, before);
   lower_block(s, &st->as.while_.body, &out->as.while_.body);
   s->loops--;
   after_loop(s, st);
@@ -295,6 +298,7 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
 /* Block level and the bodies of maps alike; in_map tells them apart. */
 static void lower_stmt(Simple *s, IrStmt *st) {
   s->at = st->span;
+  low_check_exprs(s, st);
   if (s->registers && expand_stmt(s, st))
     return;
   switch (st->kind) {

@@ -189,6 +189,10 @@ IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x); /* in acc's t
 void low_scan(Simple *s, const IrScan *c);
 IrExpr *low_reduce_scalar(Simple *s, void *reduce);
 
+/* simple_fault.c: FAULTs of divisions by zero, before the statement. */
+void low_check_exprs(Simple *s, IrStmt *st);
+void low_check_cond(Simple *s, IrExpr *cond);
+
 /* simple_roles.c: what the author schedules. */
 void low_init_barriers(Simple *s, const IrBuffer *b); /* after its declaration */
 void low_arrive(Simple *s, const IrAccess *a);

@@ -287,6 +287,7 @@ bool low_place_tiles(Simple *s) {
   for (size_t i = 0; i < s->place.n; i++)
     if (s->place.v[i].stages > 1 || s->place.v[i].chunks > 1 || s->place.v[i].columns)
       to_ring(s, s->k->buffers.v[i]);
+  low_note_tiles(s);
   if (spilled)
     spill_all(s);
   return true;

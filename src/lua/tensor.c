@@ -19,10 +19,10 @@ typedef struct Index {
   size_t n;
 } Index;
 
-static _Noreturn void bad_index(lua_State *L, int arg) {
-  luaL_argerror(L, arg,
+/* Raises, always of argument 2: what stands in the brackets. */
+static void bad_index(lua_State *L) {
+  luaL_argerror(L, 2,
                 "an index is an integer, {start, stop, step}, or a string such as '1:3' or 'None'");
-  abort(); /* luaL_argerror does not return */
 }
 
 /* A bound of a slice: an integer, or nothing. */
@@ -33,7 +33,7 @@ static bool table_bound(lua_State *L, int table, int i, int64_t *out) {
   if (given)
     *out = lua_tointegerx(L, -1, &whole);
   if (!whole)
-    bad_index(L, 2);
+    bad_index(L);
   lua_pop(L, 1);
   return given;
 }
@@ -77,10 +77,10 @@ static TensorIndex text_index(lua_State *L, const char *text) {
       text_bound(&text, &ix.step);
     }
   } else if (ix.kind != TIX_INT) {
-    bad_index(L, 2);
+    bad_index(L);
   }
   if (*text)
-    bad_index(L, 2);
+    bad_index(L);
   return ix;
 }
 
@@ -92,14 +92,15 @@ static TensorIndex read_axis(lua_State *L) {
   case LUA_TNUMBER:
     ix.start = lua_tointegerx(L, -1, &whole);
     if (!whole)
-      bad_index(L, 2);
+      bad_index(L);
     return ix;
   case LUA_TTABLE:
     return table_slice(L, lua_absindex(L, -1));
   case LUA_TSTRING:
     return text_index(L, lua_tostring(L, -1));
   default:
-    bad_index(L, 2);
+    bad_index(L);
+    return ix;
   }
 }
 

@@ -302,10 +302,11 @@ void sema_check_roles(Check *c, const AstStmt *s) {
   VEC_PUSH(c->a, c->out, t);
 }
 
-/* A fragment lies in the registers of the role that uses it. */
+/* A fragment lies in the registers of the role that uses it; a snapshot, which nobody writes, may
+ * lie in those of each. */
 bool sema_role_owns(Check *c, const Sym *s, Span span) {
   TBuf *b = s->value->as.region.buf;
-  if (!c->role || s->role || s->value->kind != TE_REGION || b->space != TB_FRAGMENT)
+  if (!c->role || s->role || s->value->kind != TE_REGION || b->space != TB_FRAGMENT || b->immutable)
     return true;
   if (!b->role) {
     b->role = c->role;

@@ -91,7 +91,8 @@ void args_names(const Args *a, const char *const *allowed, size_t n) {
     if (k < n)
       continue;
     const char *near = names_closest(a->names[i], allowed, n);
-    host_fail_hint(a->s, E0804, a->spans[i],
+    bool written = a->call && a->call->kind == EXPR_CALL && i < a->call->as.call.args.n;
+    host_fail_hint(a->s, E0804, written ? a->call->as.call.args.v[i].name_span : a->spans[i],
                    near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
                    "%s has no argument named %s", a->name, a->names[i]);
   }

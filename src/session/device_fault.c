@@ -130,7 +130,7 @@ void device_finish(Session *s) {
     return;
   Span last = s->gpu->queued[s->gpu->nqueued - 1].span;
   double start = session_now();
-  Status status = gpu_sync(s->gpu->gpu, NULL);
+  Status status = gpu_sync(s->gpu->gpu);
   s->times.kernel += session_now() - start;
   if (status == ST_INTERRUPTED)
     host_fail_with(s, status);

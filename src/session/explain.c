@@ -256,6 +256,21 @@ void explain_type(const IrBuffer *b, Str *out) {
   tensor_add_shape(b->rank, extent, out);
 }
 
+/* The program's shape, where lowering knows the tile; else the buffer's. */
+static void add_tile_type(const Explain *x, const IrBuffer *b, Str *out) {
+  for (size_t i = 0; x->notes && i < x->notes->tile.n; i++) {
+    const LowerTile *t = &x->notes->tile.v[i];
+    if (t->home != LOWER_SHARED || t->offset != b->offset || strcmp(t->name, b->name) != 0)
+      continue;
+    if (t->stages > 1)
+      str_addf(out, "%d x ", t->stages);
+    str_add(out, dtype_name(t->dtype));
+    tensor_add_shape(t->rank, t->extent, out);
+    return;
+  }
+  explain_type(b, out);
+}
+
 /* Lowering keeps names apart by `_1`, `_2`, … */
 bool explain_is_users(const Explain *x, const IrBuffer *b) {
   size_t n = strlen(b->name), end = n;
@@ -275,7 +290,7 @@ static void add_shared(Explain *x, Str *out) {
   for (size_t i = 0; i < n; i++) {
     const IrBuffer *b = v[i];
     Str type = session_str(x->s);
-    explain_type(b, &type);
+    add_tile_type(x, b, &type);
     str_addf(out, "%-12s %-16s at %6lld, %6lld bytes%s%s\n", b->name, str_text(&type),
              (long long)b->offset, (long long)explain_bytes(b),
              b->offset < end ? ", in bytes of an earlier one" : "",

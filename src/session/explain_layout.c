@@ -12,43 +12,30 @@ enum { BANKS = 32, BANK_BYTES = 4, LANES = 32, ROWS = 8, COLUMNS = 8 };
 
 /* A tile as rows of the last axis. */
 typedef struct Rows {
-  const IrBuffer *buf;
+  const LowerTile *tile;
   int64_t rows, columns, size; /* elements; bytes of one */
-  int64_t pitch;               /* bytes from row to row */
 } Rows;
 
-static Rows rows_of(const IrBuffer *b) {
-  Rows r = {.buf = b, .rows = 1, .columns = 1, .size = (int64_t)dtype_size(b->dtype)};
-  for (int d = 0; d < b->rank; d++) {
-    int64_t extent = 1;
-    ir_is_const(b->extent[d], &extent);
-    if (d == b->rank - 1)
-      r.columns = extent;
+static Rows rows_of(const LowerTile *t) {
+  Rows r = {.tile = t, .rows = 1, .columns = 1, .size = (int64_t)dtype_size(t->dtype)};
+  for (int d = 0; d < t->rank; d++) {
+    if (d == t->rank - 1)
+      r.columns = t->extent[d];
     else
-      r.rows *= extent;
+      r.rows *= t->extent[d];
   }
-  r.pitch = r.columns * r.size;
-  if (b->layout && b->layout->kind == IRL_PADDED)
-    r.pitch += b->layout->amount * r.size;
   return r;
 }
 
-/* The hardware's swizzle: within 8 rows of `span` bytes the 16-byte chunk's number is exchanged by
- * the row's. Rows longer than the span lie in column blocks of it. */
-static int64_t swizzled(const Rows *r, int64_t span, int64_t row, int64_t byte) {
-  int64_t at = byte / span * (r->rows * span) + row * span + byte % span;
-  int64_t chunks = span / 16;
-  return at ^ ((at / 128 % chunks) * 16);
-}
-
-/* From the start of shared memory. A map of the program's own is a function of its indices, which
- * only the evaluator of expressions could follow: rows stand for it. */
 static int64_t address(const Rows *r, int64_t row, int64_t column) {
-  const IrLayout *l = r->buf->layout;
-  int64_t byte = column * r->size;
-  if (l && l->kind == IRL_SWIZZLE && r->pitch >= l->amount)
-    return r->buf->offset + swizzled(r, l->amount, row, byte);
-  return r->buf->offset + row * r->pitch + byte;
+  int64_t index[IR_MAX_RANK] = {0};
+  for (int d = r->tile->rank - 2; d >= 0; d--) {
+    index[d] = row % r->tile->extent[d];
+    row /= r->tile->extent[d];
+  }
+  if (r->tile->rank)
+    index[r->tile->rank - 1] = column;
+  return lower_tile_byte(r->tile, index);
 }
 
 /* Wavefronts of one access: the most different words that any bank must give. */
@@ -107,78 +94,80 @@ static void add_banks(const Rows *r, Str *out) {
   }
 }
 
-static const char *layout_name(const IrBuffer *b, Str *room) {
-  const IrLayout *l = b->layout;
-  if (!l || l->kind == IRL_ROWS)
-    return "row by row";
-  if (l->kind == IRL_MAP)
-    return "by a map of the program's own (the banks below are those of rows)";
-  str_addf(room, "%s(%lld)", l->kind == IRL_SWIZZLE ? "swizzle" : "padded", (long long)l->amount);
-  return str_text(room);
+/* "f16[128, 64]" */
+static void add_type(const LowerTile *t, Str *out) {
+  str_add(out, dtype_name(t->dtype));
+  tensor_add_shape(t->rank, t->extent, out);
 }
 
-static void add_shared(Explain *x, const IrBuffer *b, Str *out) {
-  Rows r = rows_of(b);
-  Str room = session_str(x->s);
-  str_addf(out, "%s: shared ", b->name);
-  explain_type(b, out);
-  str_addf(out, ", %lld bytes at %lld, %s\n", (long long)(r.rows * r.pitch), (long long)b->offset,
-           layout_name(b, &room));
+static void add_shared(const LowerTile *t, Str *out) {
+  Rows r = rows_of(t);
+  str_addf(out, "%s: %s ", t->name, t->fragment ? "a fragment, in shared memory:" : "shared");
+  add_type(t, out);
+  str_addf(out, ", %lld bytes at %lld", (long long)t->bytes, (long long)t->offset);
+  if (t->stages > 1)
+    str_addf(out, ", %d stages", t->stages);
+  str_addf(out, ", %s", t->columns ? "column by column" : "row by row");
+  if (t->swizzle)
+    str_addf(out, ", swizzle(%lld)", (long long)t->swizzle);
+  if (t->chunks > 1)
+    str_addf(out, ", %d chunks of 16 bytes exchanged by row", t->chunks);
+  str_addc(out, '\n');
   add_banks(&r, out);
   add_access(&r, false, out);
   add_access(&r, true, out);
   add_matrix(&r, out);
 }
 
-/* Lowering may have put `_1` to the name. */
-static const IrBuffer *find(const IrKernel *k, const char *name) {
-  size_t n = strlen(name);
-  for (size_t i = 0; i < k->buffers.n; i++)
-    if (strcmp(k->buffers.v[i]->name, name) == 0)
-      return k->buffers.v[i];
-  for (size_t i = 0; i < k->buffers.n; i++) {
-    const char *other = k->buffers.v[i]->name;
-    if (strncmp(other, name, n) == 0 && other[n] == '_' && other[n + 1] &&
-        !other[n + 1 + strspn(other + n + 1, "0123456789")])
-      return k->buffers.v[i];
+/* "12.3": register 3 of thread 12. */
+static void add_registers(const LowerTile *t, Str *out) {
+  enum { SHOWN = 8 };
+  Rows r = rows_of(t);
+  LowerHolder holder[SHOWN * SHOWN];
+  int64_t rows = r.rows < SHOWN ? r.rows : SHOWN, columns = r.columns < SHOWN ? r.columns : SHOWN;
+  str_addf(out, "%s: fragment ", t->name);
+  add_type(t, out);
+  str_addf(out, ", %lld registers of each of %lld threads\n", (long long)lower_tile_registers(t),
+           (long long)lower_tile_threads(t));
+  lower_tile_holders(t, rows, columns, holder);
+  str_add(out, "thread.register of element [i, j]\n  i \\ j");
+  for (int64_t j = 0; j < columns; j++)
+    str_addf(out, " %7lld", (long long)j);
+  for (int64_t i = 0; i < rows; i++) {
+    str_addf(out, "\n%7lld", (long long)i);
+    for (int64_t j = 0; j < columns; j++) {
+      char cell[48];
+      const LowerHolder *h = &holder[i * columns + j];
+      snprintf(cell, sizeof cell, "%lld.%lld", (long long)h->thread, (long long)h->reg);
+      str_addf(out, " %7s", h->thread < 0 ? "-" : cell);
+    }
   }
-  return NULL;
-}
-
-static bool is_tile(const IrBuffer *b) {
-  return b->space == IRS_SHARED || b->space == IRS_FRAGMENT;
+  str_addc(out, '\n');
 }
 
 /* The tiles that there are, for a name that none has. */
 static void add_tiles(const Explain *x, const char *name, Str *out) {
-  str_addf(out, "%s has no tile %s; it has", x->ir->name, name);
   int n = 0;
-  for (size_t i = 0; i < x->ir->buffers.n; i++) {
-    const IrBuffer *b = x->ir->buffers.v[i];
-    if (is_tile(b) && explain_is_users(x, b))
-      str_addf(out, "%s %s", n++ ? "," : "", b->name);
+  str_addf(out, "%s has no tile %s; it has", x->ir->name, name);
+  for (size_t i = 0; x->notes && i < x->notes->tile.n; i++) {
+    const char *other = x->notes->tile.v[i].name;
+    if (!x->ast || debug_declares(x->ast, other))
+      str_addf(out, "%s %s", n++ ? "," : "", other);
   }
   str_add(out, n ? "\n" : " none\n");
 }
 
 void explain_layout(Explain *x, const char *tile, Str *out) {
-  const IrBuffer *written = find(x->ir, tile), *b = find(x->thread, tile);
-  if (!written || (!is_tile(written) && x->ir->level != IR_THREAD)) {
+  const LowerTile *t = NULL;
+  for (size_t i = 0; x->notes && i < x->notes->tile.n && !t; i++)
+    if (strcmp(x->notes->tile.v[i].name, tile) == 0)
+      t = &x->notes->tile.v[i];
+  if (!t)
     add_tiles(x, tile, out);
-    return;
-  }
-  if (b && b->space == IRS_SHARED) {
-    if (written->space == IRS_FRAGMENT)
-      str_add(out, "a fragment that this schedule keeps in shared memory\n");
-    add_shared(x, b, out);
-    return;
-  }
-  str_addf(out, "%s: ", tile);
-  explain_type(written, out);
-  if (b && b->space == IRS_REG)
-    str_addf(out, " in registers, %lld a thread\n",
-             (long long)(explain_bytes(b) / (int64_t)dtype_size(b->dtype)));
+  else if (t->home == LOWER_SHARED)
+    add_shared(t, out);
+  else if (t->home == LOWER_REGISTERS)
+    add_registers(t, out);
   else
-    str_add(out, b ? " in global memory: it found no room in shared memory\n"
-                   : " is gone: nothing needs it after lowering\n");
+    str_addf(out, "%s: in global memory; it found no room in shared memory\n", tile);
 }

@@ -64,7 +64,7 @@ static bool agree(Launch *l, Tensor *mine, Tensor *theirs) {
 static bool measure(Launch *l, GpuMatmul *plan, Tensor *mine, Tensor *theirs,
                     const GpuTimeOptions *o, GpuTiming *out, Str *why) {
   Gpu *g = l->s->gpu->gpu;
-  if (gpu_matmul_run(plan) != ST_OK || gpu_sync(g, NULL) != ST_OK) {
+  if (gpu_matmul_run(plan) != ST_OK || gpu_sync(g) != ST_OK) {
     str_add(why, gpu_why(g));
     return false;
   }

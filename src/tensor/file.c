@@ -9,8 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MOST_WHOLE = 1 << 28 };
 
 struct TensorFile {
   Arena *arena;
@@ -45,15 +48,51 @@ TensorFile *tensor_file_new(Arena *a) {
   return f;
 }
 
-/* What is no regular file (a pipe, a device) cannot be read at places: it is read whole. */
+/* Waits for bytes of what may be a pipe that nobody writes to, and looks at the flag meanwhile. */
+static bool wait_readable(const Source *s, Str *why) {
+  struct pollfd p = {.fd = s->fd, .events = POLLIN};
+  while (poll(&p, 1, 100) <= 0)
+    if (file_stopped(s->stop, why))
+      return false;
+  return true;
+}
+
+/* What is no regular file (a pipe, a device) cannot be read at places: it is read whole. The
+ * descriptor is the source's while that lasts, so that a jump does not lose it. */
+static bool read_whole(TensorFile *f, Str *bytes, Str *why) {
+  while (wait_readable(&f->source, why)) {
+    str_pad(bytes, '\0', FILE_BUFFER);
+    bytes->n -= FILE_BUFFER;
+    ssize_t got = read(f->source.fd, bytes->s + bytes->n, FILE_BUFFER);
+    if (got == 0)
+      return true;
+    if (got < 0 && errno != EINTR && errno != EAGAIN) {
+      tensor_why(why, "%s", io_explain(f->arena, errno));
+      return false;
+    }
+    bytes->n += got > 0 ? (size_t)got : 0;
+    if (bytes->n > MOST_WHOLE) { /* a device like /dev/zero has no end */
+      tensor_why(why, "it is no regular file, and longer than %d bytes", MOST_WHOLE);
+      return false;
+    }
+  }
+  return false;
+}
+
 static bool open_whole(TensorFile *f, Str *why) {
-  const char *reason = NULL;
-  size_t n = 0;
-  f->source.bytes = io_read_file(f->arena, f->path, &n, &reason);
-  f->source.size = n;
-  if (!f->source.bytes)
-    tensor_why(why, "%s", reason);
-  return f->source.bytes != NULL;
+  Str bytes = str_new(f->arena);
+  f->source.fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (f->source.fd < 0) {
+    tensor_why(why, "%s", io_explain(f->arena, errno));
+    return false;
+  }
+  if (!read_whole(f, &bytes, why))
+    return false;
+  close(f->source.fd);
+  f->source.fd = -1;
+  f->source.bytes = str_text(&bytes);
+  f->source.size = bytes.n;
+  return true;
 }
 
 /* Opening a pipe to look at it would already take part in it, so its kind is asked for by name. */

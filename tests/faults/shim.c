@@ -1,8 +1,8 @@
 /* shim.c: makes one allocation or one write of a program fail; loaded before the C library.
  *
  * In, by the environment: FAULT_ALLOC=N fails the N-th allocation (from 1) and, with FAULT_STAY=1,
- * all after it; FAULT_WRITE=N the N-th write, fsync or rename with ENOSPC; FAULT_COUNT=FILE says at the end how many
- * of each there were. Used by tests/faults/run.
+ * all after it; FAULT_WRITE=N the N-th write, fsync or rename with ENOSPC; FAULT_COUNT=FILE says at
+ * the end how many of each there were. Used by tests/faults/run.
  */
 #include <errno.h>
 #include <fcntl.h>

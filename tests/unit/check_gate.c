@@ -1,4 +1,4 @@
-/* check_gate.c: what the Hopper schedule prints compiles, keeps everything in registers, and none
+/* check_gate.c: what the schedules print compiles, keeps everything in registers, and none
  * of its products is serialised; where there is no NVRTC the tests are left out.
  */
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static bool has_compiler(Gate *g) {
   return gpu_nvrtc_version(g->rt, &why) != NULL;
 }
 
-/* CUDA text of a kernel for sm_90a, with the last axes of stride 1 and everything aligned. */
-static CudaText *print(Gate *g, const char *text, LowerNotes *notes) {
+/* CUDA text of a kernel, with the last axes of stride 1 and everything aligned. */
+static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *notes) {
   IrKernels ks = {0};
   SrcFile *file = src_new(g->arena, "test.ir", text, strlen(text));
   ck_assert(ir_read(g->arena, names_new(g->arena), file, &g->sink, &ks) &&
@@ -46,29 +46,41 @@ static CudaText *print(Gate *g, const char *text, LowerNotes *notes) {
   for (size_t i = 0; i < k->buffers.n; i++)
     fact[i] = (LowerFact){(int8_t)(k->buffers.v[i]->rank - 1), 16, true};
   notes->arena = g->arena;
-  LowerRequest r = {.target = target_find("sm_90a"), .fact = fact, .notes = notes};
+  LowerRequest r = {.target = target_find(arch), .fact = fact, .notes = notes};
   IrKernel *low = lower_to(g->arena, k, IR_THREAD, &r, &g->sink);
   CudaText *cuda = low ? cuda_print(g->arena, low, r.target, &g->sink) : NULL;
   ck_assert_msg(cuda != NULL, "%s", g->sink.n ? g->sink.v[0]->text : "not lowered");
   return cuda;
 }
 
-/* hgmma: products with both operands in shared memory, at least so many instructions. */
-static void passes(const char *text, const char *schedule, unsigned hgmma) {
+/* Instructions by the low 12 bits of their encoding. */
+enum { HGMMA = 0x9f0, HMMA = 0x23c, LDSM = 0x83b, LDGSTS = 0xfae, LOCAL_LOAD = 0x983 };
+
+typedef struct Wants { /* at least so many of these */
+  const char *arch;
+  unsigned opcode, count;
+} Wants;
+
+static void passes_on(Wants w, const char *text, const char *schedule) {
   Gate *g = gate_new();
   LowerNotes notes = {0};
-  CudaText *cuda = print(g, text, &notes);
+  CudaText *cuda = print(g, w.arch, text, &notes);
   ck_assert_str_eq(notes.text.v[notes.text.n - 1], schedule);
   if (has_compiler(g)) {
-    GpuCompile job = {.name = "test.cu", .text = cuda->text, .arch = "sm_90a"};
+    GpuCompile job = {.name = "test.cu", .text = cuda->text, .arch = w.arch};
     GpuImage *m = NULL;
     Str why = str_new(g->arena);
     ck_assert_msg(gpu_compile(g->rt, &job, g->arena, &m, &why) == ST_OK, "%s", str_text(&why));
     ck_assert_msg(m->gate, "%s\n%s", m->gate_why, m->log);
-    ck_assert_uint_ge(gpu_image_count(m, cuda->entry, 0x9f0), hgmma);
-    ck_assert_uint_eq(gpu_image_count(m, cuda->entry, 0x983), 0); /* no local loads */
+    ck_assert_uint_ge(gpu_image_count(m, cuda->entry, w.opcode), w.count);
+    ck_assert_uint_eq(gpu_image_count(m, cuda->entry, LOCAL_LOAD), 0);
   }
   gate_free(g);
+}
+
+/* hgmma: products with both operands in shared memory, at least so many instructions. */
+static void passes(const char *text, const char *schedule, unsigned hgmma) {
+  passes_on((Wants){"sm_90a", HGMMA, hgmma}, text, schedule);
 }
 
 #define PRODUCT(bm, bn, bk)                                                                        \
@@ -144,12 +156,61 @@ static const char attention[] =
     "store o[i, c] = x / y unchecked }\n"
     "copy O[b, h, bx*128:+128, 0:+128] = o\n}\n";
 
+/* The same shape of program with half of each extent. */
+static const char attention_of_64[] =
+    "kernel a tile(Q: f16[S, 64], K: f16[R, 64], V: f16[R, 64]) -> (O: f16[S, 64]) {\n"
+    "grid bx = ceildiv(S, 64)\n"
+    "shared Qs: f16[64, 64]\nshared Ks: f16[64, 64]\nshared Vs: f16[64, 64]\n"
+    "fragment acc: f32[64, 64]\nmap i, c in [64, 64] { store acc[i, c] = 0.0 unchecked }\n"
+    "copy Qs = Q[bx*64:+64, 0:+64]\n"
+    "for j: i64 = 0, ceildiv(R, 64), 1 pipelined(2) {\n"
+    "copy Ks = K[j*64:+64, 0:+64]\ncopy Vs = V[j*64:+64, 0:+64]\n"
+    "fragment s: f32[64, 64]\nfragment q: f16[64, 64]\nfragment t: f32[64]\n"
+    "dot s = Qs @ Ks.T\nreduce t = rmax(s) axis 1\n"
+    "map i, c in [64, 64] { load x: f32 = s[i, c] unchecked\nload y: f32 = t[i] unchecked\n"
+    "store q[i, c] = f16(exp2(x - y)) unchecked }\n"
+    "dot acc += q @ Vs\n}\ncopy O[bx*64:+64, 0:+64] = acc\n}\n";
+
 START_TEST(causal_attention) {
   passes(attention, "schedule: warpgroup, overlapped", 16);
 }
 END_TEST
 
+/* One role, on the first target with tensor cores and cp.async. */
+START_TEST(registers) {
+  const char *product = PRODUCT("128", "128", "64");
+  passes_on((Wants){"sm_80", HMMA, 64}, product, "schedule: registers");
+  passes_on((Wants){"sm_80", LDSM, 24}, product, "schedule: registers");
+  passes_on((Wants){"sm_80", LDGSTS, 16}, product, "schedule: registers");
+  passes_on((Wants){"sm_80", HMMA, 64}, attention_of_64, "schedule: registers");
+}
+END_TEST
+
+/* Memory-bound kernels: 16 bytes an access (0x981 is LDG, 0x986 STG), nothing in local memory. */
+START_TEST(rows) {
+  passes_on(
+      (Wants){"sm_90a", 0x981, 8},
+      "kernel softmax tile(X: f32[M, N] strided) -> (Y: f32[M, N] strided) {\n"
+      "grid b = ceildiv(M, 4)\nfragment x: f32[4, 1024]\nfragment m: f32[4]\n"
+      "fragment l: f32[4]\ncopy x = X[b*4:+4, 0:+1024] pad -inf\n"
+      "reduce m = rmax(x) axis 1\n"
+      "map i, j in [4, 1024] { load v: f32 = x[i, j] unchecked\nload w: f32 = m[i] unchecked\n"
+      "store x[i, j] = exp(v - w) unchecked }\n"
+      "reduce l = sum(x) axis 1\n"
+      "map i, j in [4, 1024] { load v: f32 = x[i, j] unchecked\nload w: f32 = l[i] unchecked\n"
+      "store x[i, j] = v / w unchecked }\n"
+      "copy Y[b*4:+4, 0:+1024] = x\n}\n",
+      "schedule: registers, dense");
+  passes_on((Wants){"sm_90a", 0x986, 2},
+            "kernel turn tile(X: f16[M, N] strided) -> (Y: f16[N, M] strided) {\n"
+            "grid bx, by = ceildiv(N, 64), ceildiv(M, 64)\nshared t: f16[64, 64]\n"
+            "copy t = X[by*64:+64, bx*64:+64]\ncopy Y[bx*64:+64, by*64:+64] = t.T\n}\n",
+            "schedule: registers");
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {plain_products, eight_bits, causal_attention, NULL};
+  const TTest *const tests[] = {plain_products, eight_bits, causal_attention,
+                                registers,      rows,       NULL};
   return run_suite("gate", tests);
 }

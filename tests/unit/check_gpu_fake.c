@@ -178,7 +178,7 @@ START_TEST(a_lost_device_refuses_everything) {
   GpuLaunch l = {.kernel = load(&f, "illegal"), .grid = {1, 1, 1}};
   ok(&f, gpu_launch(f.g, &l));
   ck_assert(!gpu_lost(f.g));
-  ck_assert_int_eq(gpu_sync(f.g, NULL), ST_DEVICE);
+  ck_assert_int_eq(gpu_sync(f.g), ST_DEVICE);
   ck_assert(gpu_lost(f.g));
   ck_assert_ptr_nonnull(strstr(gpu_why(f.g), "CUDA_ERROR_ILLEGAL_ADDRESS"));
   ck_assert_ptr_nonnull(strstr(gpu_why(f.g), "the device is lost"));
@@ -203,10 +203,10 @@ START_TEST(an_endless_kernel_is_stopped) {
   GpuLaunch l = {.kernel = load(&f, "endless"), .grid = {1, 1, 1}, .args = args};
   ok(&f, gpu_launch(f.g, &l));
   f.interrupt_at = 3;
-  ck_assert_int_eq(gpu_sync(f.g, NULL), ST_INTERRUPTED);
+  ck_assert_int_eq(gpu_sync(f.g), ST_INTERRUPTED);
   ck_assert_str_eq(gpu_why(f.g), "interrupted");
   f.interrupt_at = 0;
-  ok(&f, gpu_sync(f.g, NULL));
+  ok(&f, gpu_sync(f.g));
   uint32_t word = 7;
   ok(&f, gpu_download(f.g, &word, stop, sizeof word));
   ck_assert_uint_eq(word, 0);

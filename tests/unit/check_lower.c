@@ -639,6 +639,23 @@ START_TEST(tiles_of_lifetimes_share_bytes) {
 }
 END_TEST
 
+/* The GPU's own division says nothing, so the thread level does; where the range allows no zero it
+ * costs nothing. */
+static void check_division(void) {
+  Arena *a = arena_new(NULL, "case");
+  DiagSink sink;
+  diag_init(&sink, a);
+  const LowerRequest r = {.target = target_find("sm_80")};
+  IrKernel *k = read_kernel(a,
+                            "kernel q tile(d: i32) -> (C: i32[4], D: i32[4]) {\n"
+                            "  parallel k in [4] {\n    store C[k] = i32(k) // d\n"
+                            "    store D[k] = i32(k) // (d * d % 7 + 1)\n  }\n}\n",
+                            &sink);
+  IrKernel *low = lower_to(a, k, IR_THREAD, &r, &sink);
+  ck_assert(low && low->sites.n == 1 && strstr(low->sites.v[0], "division by zero"));
+  arena_free(a);
+}
+
 START_TEST(accesses_outside) {
   faults("kernel out tile(A: f32[N], n: i64) -> (X: f32[N]) {\n  load v: f32 = A[n]\n"
          "  store X[0] = v\n}\n",
@@ -652,6 +669,10 @@ START_TEST(accesses_outside) {
   faults("kernel zero tile(n: i64) -> (X: f32[8]) {\n"
          "  for i: i64 = 0, 8, n { store X[i] = 1 }\n}\n",
          "n=0");
+  faults("kernel quotient tile(A: i32[N], d: i32) -> (C: i32[N]) {\n"
+         "  parallel k in [N] {\n    load x: i32 = A[k]\n    store C[k] = x // d\n  }\n}\n",
+         "N=5,d=0");
+  check_division();
   faults("kernel claim tile(n: i64) -> (X: f32[8]) {\n  assert n > 3, \"n is\", n\n}\n", "n=2");
 }
 END_TEST

@@ -211,7 +211,7 @@ START_TEST(npy_refusals) {
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
        "more elements than any machine can hold"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 0)}",
-       "more elements than any machine can hold"},
+       "than any machine can count"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     Str file = npy_file(1, bad[i].dict, "\0\0\0\0", 4);
@@ -787,6 +787,18 @@ START_TEST(the_flag_stops) {
 }
 END_TEST
 
+/* A pipe that nobody writes to: the flag ends the waiting. */
+START_TEST(a_silent_pipe_is_left) {
+  volatile sig_atomic_t stop = 1;
+  const char *pipe = in_dir("p.npy");
+  ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+  TensorFile *f = tensor_file_new(arena);
+  ck_assert(!tensor_file_open(f, pipe, TENSOR_NPY, &stop, &why));
+  ck_assert_ptr_nonnull(strstr(why.s, "interrupted"));
+  tensor_file_close(f);
+}
+END_TEST
+
 START_TEST(paths_that_are_no_files) {
   Tensor *t = patterns(DT_F32, 1);
   TensorNamed named = {"x", t};
@@ -893,6 +905,7 @@ int main(void) {
                                 names_that_cannot_be_saved,
                                 a_full_disk_leaves_the_old_file,
                                 the_flag_stops,
+                                a_silent_pipe_is_left,
                                 paths_that_are_no_files,
                                 large_files_are_mapped};
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

@@ -1,0 +1,52 @@
+/* expand_dense.c: kernels that reduce rows, with two blocks or more on a multiprocessor.
+ *
+ * In: a kernel without products whose threads load few elements: while one block waits for its
+ * rows, another computes. Out: the kernel of low_expand with launch bounds of 64 registers a
+ * thread; where they do not suffice the compiler's gate refuses it and low_expand's own is next.
+ * Always holds: nothing but the bounds differs. Tests: tests/unit/check_gate.c.
+ */
+#include "passes.h"
+
+#include "expand.h"
+
+enum { REGISTERS = 64, MOST_LOADED = 40, MOST_BLOCKS = 16 };
+
+typedef struct Rows {
+  bool reduces, products;
+  int64_t loaded; /* elements of fragments that copies fill */
+} Rows;
+
+static bool look(IrStmt *st, void *ctx) {
+  Rows *r = ctx;
+  r->reduces |= st->kind == IRK_REDUCE;
+  r->products |= st->kind == IRK_DOT || st->kind == IRK_ROLES;
+  const IrBuffer *b = st->as.copy.dst.buf;
+  if (st->kind != IRK_COPY || b->space != IRS_FRAGMENT)
+    return true;
+  int64_t n = 1, c = 0;
+  for (int d = 0; d < b->rank; d++)
+    n *= ir_is_const(b->extent[d], &c) ? c : 1;
+  r->loaded += n;
+  return true;
+}
+
+IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
+  Rows rows = {false, false, 0};
+  ir_walk(&((IrKernel *)(uintptr_t)k)->body, look, &rows);
+  if (!rows.reduces || rows.products || k->min_blocks) {
+    lower_note(r, "dense: no rows are reduced, or the program says how many blocks");
+    return NULL;
+  }
+  IrKernel *out = low_expand(a, k, r, sink);
+  if (!out)
+    return NULL;
+  int blocks = r->target->registers / (REGISTERS * out->threads);
+  blocks = blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
+  if (blocks < 2 || rows.loaded > MOST_LOADED * out->threads ||
+      out->shared_bytes * blocks > (int64_t)r->target->shared_limit) {
+    lower_note(r, "dense: %d registers a thread would not hold what it loads", REGISTERS);
+    return NULL;
+  }
+  out->min_blocks = blocks;
+  return out;
+}
