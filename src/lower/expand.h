@@ -48,6 +48,7 @@ const Frag *expand_map_frag(Simple *s, IrStmt *st);
 /* expand_copy.c: elements that one access of a region can move, and along which kept axis. */
 int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis);
 bool expand_copy(Simple *s, IrStmt *st);
+bool expand_takes_copy(Simple *s, const IrCopy *c); /* also of fragments in registers */
 
 int64_t expand_divisor(Simple *s, const IrExpr *e);            /* a power of two that divides it */
 void expand_learn(Simple *s, const IrVar *v, const IrExpr *e); /* the variable is bound to e */

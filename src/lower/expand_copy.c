@@ -283,15 +283,20 @@ static bool lies_inside(Simple *s, const IrRegion *r) {
   return true;
 }
 
+bool expand_takes_copy(Simple *s, const IrCopy *c) {
+  Shape shape = low_shape_of(s, &c->dst, &c->src);
+  return c->dst.buf != c->src.buf && shape.rank > 0 && low_count_of(&shape) > 0 &&
+         !low_place_of(s, c->dst.buf)->spilled && !low_place_of(s, c->src.buf)->spilled &&
+         lies_inside(s, &c->dst) && lies_inside(s, &c->src);
+}
+
 bool expand_copy(Simple *s, IrStmt *st) {
   const IrCopy *c = &st->as.copy;
   Move m = {.s = s, .c = c, .shape = low_shape_of(s, &c->dst, &c->src)};
   const Frag *dst = low_place_of(s, c->dst.buf)->frag, *src = low_place_of(s, c->src.buf)->frag;
   m.dst.r = &c->dst;
   m.src.r = &c->src;
-  if (c->dst.buf == c->src.buf || m.shape.rank == 0 || low_count_of(&m.shape) == 0 ||
-      low_place_of(s, c->dst.buf)->spilled || low_place_of(s, c->src.buf)->spilled ||
-      !lies_inside(s, &c->dst) || !lies_inside(s, &c->src))
+  if (!expand_takes_copy(s, c))
     return false;
   if (dst || src)
     m.iter = dst ? *dst : *src;

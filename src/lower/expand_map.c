@@ -107,8 +107,8 @@ IrExpr *expand_element(Simple *s, const IrAccess *a) {
   const Point *p = s->point;
   int from[IR_MAX_RANK];
   if (!p || !p->var || !expand_mapping(s, p->var, p->frag->extent, p->frag->rank, a, from)) {
-    low_fail(s, E0713, "an element of %s, which lies in registers, is used by itself",
-             a->buf->name);
+    lower_note(s->request, "registers: an element of %s is used by itself", a->buf->name);
+    s->failed = true; /* without a diagnostic: the next candidate can */
     return low_i32(s, 0);
   }
   return expand_register(s, p, low_place_of(s, a->buf)->rank, from);

@@ -170,6 +170,8 @@ static void scan(Infer *f, IrBlock *b, const IrMap *map) {
   for (size_t i = 0; i < b->n; i++) {
     IrStmt *st = b->v[i];
     IrBlock *inner;
+    if (st->kind == IRK_FOR)
+      low_index_range(st->as.loop.index, st->as.loop.lo, st->as.loop.hi, st->as.loop.step);
     scan_stmt(f, st, map);
     for (int j = 0; (inner = ir_nested(st, j)); j++)
       scan(f, inner, st->kind == IRK_MAP ? &st->as.map : map);
@@ -441,11 +443,28 @@ static bool share_costly(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* Both sides of an operation lie in registers, or neither. */
+static bool check_sides(Infer *f, IrStmt *st) {
+  const IrReduce *r = &st->as.reduce;
+  const IrCopy *c = &st->as.copy;
+  bool uneven = st->kind == IRK_REDUCE && r->dst.buf &&
+                !low_place_of(f->s, r->src.buf)->frag != !low_place_of(f->s, r->dst.buf)->frag;
+  if (uneven) {
+    share(f, r->src.buf, "its reduction lies in shared memory");
+    share(f, r->dst.buf, "what it reduces lies in shared memory");
+  }
+  if (st->kind == IRK_COPY && !hopper_groups(f->s->k) && !expand_takes_copy(f->s, c)) {
+    share(f, c->dst.buf, "a copy writes it that is not known to lie inside");
+    share(f, c->src.buf, "a copy reads it that is not known to lie inside");
+  }
+  return true;
+}
+
 static bool check_map(IrStmt *st, void *ctx) {
   Infer *f = ctx;
   bool atomic = false;
   if (st->kind != IRK_MAP)
-    return true;
+    return check_sides(f, st);
   ir_walk(&st->as.map.body, finds_atomic, &atomic);
   if (atomic || !expand_map_frag(f->s, st))
     ir_walk(&st->as.map.body, share_touched, f);

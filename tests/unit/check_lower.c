@@ -506,6 +506,20 @@ START_TEST(copies) {
 }
 END_TEST
 
+/* Copies that registers cannot take: onto themselves, of nothing, from a place known at run time.
+ */
+START_TEST(copies_of_fragments) {
+  same("kernel odd tile(A: f32[8, 16], n: i64) -> (X: f32[8, 16], Y: f32[4, 8], Z: f32[3]) {\n"
+       "  fragment f: f32[8, 16]\n  shared s: f32[8, 16]\n  fragment g: f32[4, 8]\n"
+       "  fragment e: f32[3, 0]\n  fragment z: f32[3]\n"
+       "  copy f = A\n  copy f = f\n  copy s = f\n"
+       "  copy g = s[n:+4, 3:+8]\n"
+       "  reduce z = sum(e) axis 1\n"
+       "  copy X = f\n  copy Y = g\n  copy Z = z\n}\n",
+       "n=2");
+}
+END_TEST
+
 START_TEST(pads_convert) {
   same("kernel pads tile(A: i32[N], B: f32[N], H: f16[N]) -> (X: f32[16], Y: i32[16], Z: f64[16]) "
        "{\n"
@@ -739,6 +753,7 @@ int main(void) {
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
   tcase_add_test(c, copies);
+  tcase_add_test(c, copies_of_fragments);
   tcase_add_test(c, pads_convert);
   tcase_add_test(c, elements_and_control);
   tcase_add_test(c, atomics);
