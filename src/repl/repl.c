@@ -140,20 +140,19 @@ static void remember(Repl *r, const char *entry) {
 
 /* What users of other prompts type first: help, help(name), ?, ?name, name?; NULL: none of it. */
 static const char *help_wanted(Repl *r, const char *line) {
-  const char *doc;
   Str unused = str_new(r->arena);
   line += strspn(line, " \t");
   size_t n = strlen(line);
   while (n > 0 && strchr(" \t\r", line[n - 1]))
     n--;
   if (is_word(line, "help") || is_word(line, "help()") || is_word(line, "?"))
-    return session_signature(r->s, "help", &unused, &doc) ? NULL : "";
+    return session_info(r->s, "help", &unused) ? NULL : "";
   if (line[0] == '?')
     return arena_strndup(r->arena, line + 1 + strspn(line + 1, " "), n - 1);
   if (n > 1 && line[n - 1] == '?' && !strpbrk(line, " (\""))
     return arena_strndup(r->arena, line, n - 1);
   if (n > 6 && strncmp(line, "help(", 5) == 0 && line[n - 1] == ')' &&
-      !session_signature(r->s, "help", &unused, &doc))
+      !session_info(r->s, "help", &unused))
     return arena_strndup(r->arena, line + 5, n - 6);
   return NULL;
 }
