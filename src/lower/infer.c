@@ -481,6 +481,18 @@ static void forget(Simple *s) {
     s->place.v[i].frag = NULL;
 }
 
+/* For :explain: who holds what. */
+static void note_layouts(Simple *s) {
+  for (size_t i = 0; i < s->place.n && s->request->notes; i++) {
+    Str text = str_new(s->arena);
+    if (!s->place.v[i].frag)
+      continue;
+    frag_print(s->place.v[i].frag, &text);
+    lower_note(s->request, "fragment %s in registers (extent:axis:step): %s",
+               s->k->buffers.v[i]->name, str_text(&text));
+  }
+}
+
 /* Every conflict moves a fragment to shared memory, so it ends. */
 void expand_infer(Simple *s) {
   Infer f = {.s = s};
@@ -495,4 +507,5 @@ void expand_infer(Simple *s) {
     } while (!f.restart && (f.changed || plant(&f)));
     ir_walk(&s->k->body, check_map, &f);
   } while (f.restart);
+  note_layouts(s);
 }
