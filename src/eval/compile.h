@@ -75,7 +75,7 @@ typedef struct Compiler {
     uint8_t size; /* class: log2 of the element's bytes */
   } * reg;
   size_t nreg, reg_cap;
-  VEC(Reg) free_one, free_lanes[4], free_masks;
+  VEC(Reg) free_one, free_lanes[4];
   Value *value;   /* by expression id */
   int8_t *varies; /* by expression id: -1 unknown */
   int8_t *level;

@@ -5,8 +5,14 @@
  */
 #include "hopper.h"
 
+/* Called with everything that s says set (where statements go, the role's threads); true: taken. */
+typedef struct Hook {
+  IrKind kind;
+  bool (*take)(Simple *s, IrStmt *st);
+} Hook;
+
 /* Those that come with schedules stand first: a COPY with an engine, a DOT of a warpgroup. */
-static const ExpandHook hooks[] = {
+static const Hook hooks[] = {
     {IRK_ROLES, hopper_roles},     {IRK_TILE_LOOP, hopper_tile_loop},
     {IRK_CHANNEL, hopper_channel}, {IRK_ACQUIRE, hopper_channel},
     {IRK_COMMIT, hopper_channel},  {IRK_WAIT, hopper_channel},

@@ -2,23 +2,17 @@
  *
  * The lowering of simple.h goes over the statements in order; a statement that expand_stmt takes is
  * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
- * registers, and how; expand_map.c: iterations over registers; expand_copy.c: vectors between
- * memory and registers; expand_reduce.c: reductions by registers, lanes and warps.
+ * registers, and how; expand_map.c: iterations over registers; expand_copy.c and expand_side.c:
+ * vectors between memory and registers; expand_reduce.c: reductions by registers, lanes and warps;
+ * expand_dot.c: products by mma.sync; expand_loop.c: rings of cp.async; expand_store.c: results by
+ * way of shared memory; expand_cost.c: loops too long to unroll; expand_dense.c: several blocks on
+ * a multiprocessor.
  * Barriers and places are those of simple.h, so a tile in shared memory is never wrong, only slow.
  */
 #ifndef TILESH_LOWER_EXPAND_H
 #define TILESH_LOWER_EXPAND_H
 
 #include "simple.h"
-
-/* Statements that belong to a schedule; the functions are called with everything that s says set
- * (where statements go, the role's threads). true: taken; false: not (a diagnostic follows where
- * nobody else takes it). NULL: nobody takes them yet. */
-typedef bool (*ExpandTake)(Simple *s, IrStmt *st);
-typedef struct ExpandHook {
-  IrKind kind;
-  ExpandTake take;
-} ExpandHook;
 
 /* Whether the statement was expanded; else the scalar lowering takes it. */
 bool expand_stmt(Simple *s, IrStmt *st);

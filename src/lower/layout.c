@@ -6,8 +6,6 @@
  */
 #include "layout.h"
 
-#include <inttypes.h>
-
 static int64_t product(const FragDigit *d, int n) {
   int64_t p = 1;
   for (int i = 0; i < n; i++)
@@ -21,9 +19,6 @@ int64_t frag_registers(const Frag *f) {
 int64_t frag_threads(const Frag *f) {
   return product(f->thread, f->nthread);
 }
-int64_t frag_register_stride(const Frag *f, int i) {
-  return product(f->reg, i);
-}
 int64_t frag_thread_stride(const Frag *f, int i) {
   return product(f->thread, i);
 }
@@ -35,13 +30,6 @@ int64_t frag_reach(const Frag *f, int axis) {
   for (int i = 0; i < f->nthread; i++)
     last += f->thread[i].axis == axis ? (f->thread[i].extent - 1) * f->thread[i].step : 0;
   return last + 1;
-}
-
-bool frag_has_dead(const Frag *f) {
-  for (int d = 0; d < f->rank; d++)
-    if (frag_reach(f, d) > f->extent[d])
-      return true;
-  return false;
 }
 
 static bool same_digits(const FragDigit *a, const FragDigit *b, int n) {
@@ -170,14 +158,4 @@ bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_w
   push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
   push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
   return true;
-}
-
-void frag_print(const Frag *f, Str *out) {
-  str_add(out, "thread");
-  for (int i = 0; i < f->nthread; i++)
-    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->thread[i].extent, f->thread[i].axis,
-             f->thread[i].step);
-  str_add(out, " register");
-  for (int i = 0; i < f->nreg; i++)
-    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->reg[i].extent, f->reg[i].axis, f->reg[i].step);
 }

@@ -30,13 +30,11 @@ typedef struct Frag {
 
 int64_t frag_registers(const Frag *f); /* of each thread */
 int64_t frag_threads(const Frag *f);
-/* Registers, or threads, from one value of the i-th digit to the next. */
-int64_t frag_register_stride(const Frag *f, int i);
+/* Threads from one value of the i-th digit to the next. */
 int64_t frag_thread_stride(const Frag *f, int i);
 /* First coordinate past what the digits reach along an axis: more than the extent where some
  * elements are dead. */
 int64_t frag_reach(const Frag *f, int axis);
-bool frag_has_dead(const Frag *f);
 bool frag_equal(const Frag *a, const Frag *b);
 
 /* The layout of a tile whose axis d has the coordinates of f's axis from[d] (-1: one element):
@@ -55,8 +53,5 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
  * the pair of columns, the row + 8, then groups of 8 columns, then of rows. What mma.sync and (one
  * column of warps, the warp's rows 16 apart) wgmma m64nN write. FALSE where it does not fit. */
 bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps);
-
-/* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
-void frag_print(const Frag *f, Str *out);
 
 #endif

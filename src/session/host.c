@@ -235,7 +235,3 @@ void host_set_global(Session *s, const char *name, Value v) {
 const SessionOptions *host_options(const Session *s) {
   return &s->options;
 }
-
-bool host_emitted(const Session *s) {
-  return s->emitted;
-}

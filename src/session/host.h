@@ -32,8 +32,6 @@ Status host_enter(Session *s, HostRun *r);
 bool session_interrupted(const Session *s);
 /* What the session was made with; --safe is there. */
 const SessionOptions *host_options(const Session *s);
-/* Whether --emit has printed its stage: the program is over. */
-bool host_emitted(const Session *s);
 /* The program is to end with this exit status. */
 void host_leave_with(Session *s, int status);
 typedef struct HostError { /* of the other language, or passed on by it */

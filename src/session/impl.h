@@ -67,11 +67,10 @@ struct Session {
   Object *objects; /* all counted objects */
   Object *dead;    /* those whose last reference just went (value.c) */
   bool burying;
-  TensorRandom random;         /* seed and draws so far */
-  VEC(PendingTest) tests;      /* in the order of their files and lines */
-  Value last;                  /* `_` */
-  TensorDiff close;            /* of the last allclose that was false: for assert's message */
-  double close_rel, close_abs; /* the tolerances it used */
+  TensorRandom random;    /* seed and draws so far */
+  VEC(PendingTest) tests; /* in the order of their files and lines */
+  Value last;             /* `_` */
+  TensorDiff close;       /* of the last allclose that was false: for assert's message */
   bool close_set;
   bool prompt, quiet; /* expressions print their value; but not this one (`;`) */
   int importing;      /* files being imported: their bench and check statements do not run */

@@ -98,7 +98,7 @@ bool session_write(Session *s, const char *text, size_t n);
 
 /* Tests ------------------------------------------------------------------------------------ */
 
-typedef enum TestOutcome { TEST_PASSED, TEST_FAILED, TEST_SKIPPED } TestOutcome;
+typedef enum TestOutcome { TEST_PASSED, TEST_FAILED } TestOutcome;
 
 typedef struct SessionTest { /* valid until the next run */
   const char *name;

@@ -116,7 +116,7 @@ START_TEST(accumulators) {
   for (int r = 1; r <= 4; r++)
     for (int c = 1; c <= 4; c++) {
       ck_assert(frag_accumulator(&f, 16 * r * 2, 8 * c * 3, r, c));
-      ck_assert(!frag_has_dead(&f));
+      ck_assert(frag_reach(&f, 0) == f.extent[0] && frag_reach(&f, 1) == f.extent[1]);
       check_covers(&f, 32 * r * c);
       check_slice(&f, 1);
     }
