@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "kernel.h"
 
@@ -24,13 +23,6 @@ typedef struct Figures {
   const char *peer_why; /* NULL, or why not although it was asked for */
   const char *device;
 } Figures;
-
-/* Seconds of a clock that never jumps; only differences mean anything. */
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* For qsort. */
 static int ascending(const void *x, const void *y) {
@@ -52,11 +44,12 @@ static void time_evaluator(Launch *l, Figures *f) {
   int least = most < MIN_RUNS ? most : MIN_RUNS;
   launch_evaluate(l, l->ir->level, checks); /* warms the caches */
   launch_forget(l);
-  for (double begin = now(); n < most && (n < least || now() - begin < min_seconds); n++) {
+  for (double begin = session_now(); n < most && (n < least || session_now() - begin < min_seconds);
+       n++) {
     size_t temps = l->s->temps.n;
-    double start = now();
+    double start = session_now();
     launch_evaluate(l, l->ir->level, checks);
-    ms[n] = 1e3 * (now() - start);
+    ms[n] = 1e3 * (session_now() - start);
     launch_forget(l);
     host_drop_temps(l->s, temps);
   }

@@ -5,7 +5,6 @@
  * tests/lang/test_*.tile, tests/unit/check_session.c.
  */
 #include <string.h>
-#include <time.h>
 
 #include "kernel.h"
 
@@ -23,13 +22,6 @@ static void run_block(Session *s, void *ctx) {
   device_finish(s);
 }
 
-/* Seconds of a clock that never jumps. */
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Does the name hold the filter? Names may hold NUL bytes; filters do not. */
 static bool matches(const AstStmt *st, const char *filter) {
   return !filter || memmem(st->as.test.name, st->as.test.name_n, filter, strlen(filter)) != NULL;
@@ -39,11 +31,11 @@ static bool matches(const AstStmt *st, const char *filter) {
 static Status run_one(Session *s, const PendingTest *t, SessionTest *out) {
   uint32_t column = 0;
   Job job = {t};
-  double start = now();
+  double start = session_now();
   Str text = str_new(s->line);
   diag_clear(&s->diags);
   Status status = session_protect(s, run_block, &job);
-  out->seconds = now() - start;
+  out->seconds = session_now() - start;
   out->name = t->stmt->as.test.name;
   out->file = t->stmt->span.file->name;
   src_position(t->stmt->span.file, t->stmt->as.test.name_span.begin, &out->line, &column);
