@@ -7,7 +7,7 @@
  * visible to a block after its own later atomic on the same element whose old value it looks at
  * (the manual, Execution); that is also how the blocks of a cooperative kernel wait for each other.
  * The blocks of such a launch run on one thread, so that what is reported is always the same.
- * Tests: tests/races, tests/unit/check_races.c.
+ * Tests: tests/races, tests/unit/check_eval.c.
  */
 #ifndef TILESH_EVAL_RACE_H
 #define TILESH_EVAL_RACE_H

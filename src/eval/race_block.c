@@ -4,7 +4,7 @@
  * element, one of them writing other than by an atomic, and no atomic orders them. An element has a
  * word for its last writer and, once the tensor is read, two for readers, so that a writer always
  * meets a reader that is not itself. The words take memory only where the tensor is touched.
- * A block's own accesses are in order. Tests: tests/races, tests/unit/check_races.c.
+ * A block's own accesses are in order. Tests: tests/races, tests/unit/check_eval.c.
  */
 #include <stdlib.h>
 #include <string.h>

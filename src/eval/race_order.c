@@ -6,7 +6,7 @@
  * elements; a block that looks at the old value knows all that the element keeps. Blocks that run
  * one after the other need no copy of what they learn: until such a block ends nobody else adds to
  * an element, so a list of the elements it asked is enough. Blocks that take turns copy. Tests:
- * tests/races, tests/unit/check_races.c.
+ * tests/races, tests/unit/check_eval.c.
  */
 #include <stdlib.h>
 

@@ -205,7 +205,7 @@ Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out);
 void gpu_module_unload(Gpu *g, GpuModule *m);
 /* The kernel of that name; it belongs to the module. Asking twice gives the same one. */
 Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out);
-/* As the driver sees it; agrees with GpuFacts (tests/gpu shows it). */
+/* As the driver sees it; agrees with GpuFacts (check_gpu_device.c shows it). */
 Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out);
 
 typedef struct GpuLaunch {

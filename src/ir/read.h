@@ -1,7 +1,7 @@
 /* read.h: what the files of the reader share. Private to src/ir.
  *
- * read_lex.c makes tokens; ir_read_expr.c parses expressions to untyped trees and gives them types;
- * read_stmt.c and ir_read_op.c read statements; read.c reads kernels and finds names.
+ * read_lex.c makes tokens; read_expr.c parses expressions to untyped trees and gives them types;
+ * read_stmt.c, read_tile.c and read_op.c read statements; read.c reads kernels and finds names.
  */
 #ifndef TILESH_IR_READ_H
 #define TILESH_IR_READ_H
@@ -139,8 +139,8 @@ bool ir_read_extents(Reader *r, Node **node, int *rank);         /* `[M, 64]`, u
 /* `i, j: i32 in [e, f]`, up to `max` axes, the variables not yet in scope; -1 with an error. */
 int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max);
 bool ir_read_memory(Reader *r, IrBlock *out, const char *word, Span at);    /* read_stmt.c */
-bool ir_read_tile(Reader *r, IrBlock *out, const char *word, Span at);      /* ir_read_tile.c */
-bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at); /* ir_read_op.c */
-bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at);        /* ir_read_op.c */
+bool ir_read_tile(Reader *r, IrBlock *out, const char *word, Span at);      /* read_tile.c */
+bool ir_read_scheduled(Reader *r, IrBlock *out, const char *word, Span at); /* read_op.c */
+bool ir_read_op(Reader *r, IrBlock *out, const char *word, Span at);        /* read_op.c */
 
 #endif

@@ -1,4 +1,4 @@
-/* ir_read_expr.c: expressions of the IR's text.
+/* read_expr.c: expressions of the IR's text.
  *
  * In: tokens. Out: first an untyped tree (ir_node_parse), then the expression with its types
  * (ir_node_typed). Types of bare literals follow from the other operands, else from the place, else

@@ -1,4 +1,4 @@
-/* ir_read_op.c: schedules and thread-level operations of the IR's text.
+/* read_op.c: schedules and thread-level operations of the IR's text.
  *
  * In: tokens after a statement's first word. Out: the statement. Always holds: a thread-level
  * operation has exactly the operands that its signature in ops.def asks for, each of its kind.

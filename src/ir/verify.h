@@ -1,8 +1,8 @@
 /* verify.h: what the files of the verifier share. Private to src/ir.
  *
- * verify.c: the kernel's head, names, scopes, control; ir_verify_expr.c: expressions;
- * ir_verify_tile.c: accesses, regions, tile and scheduled operations; ir_verify_op.c: thread-level
- * operations and tensor maps; ir_verify_flow.c: what depends on uniformity.
+ * verify.c: the kernel's head, names, scopes, control; verify_expr.c: expressions;
+ * verify_tile.c: accesses, regions, tile and scheduled operations; verify_op.c: thread-level
+ * operations and tensor maps; verify_flow.c: what depends on uniformity.
  */
 #ifndef TILESH_IR_VERIFY_H
 #define TILESH_IR_VERIFY_H

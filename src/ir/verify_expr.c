@@ -1,4 +1,4 @@
-/* ir_verify_expr.c: expressions: types, once for all; names in scope and level, at each use.
+/* verify_expr.c: expressions: types, once for all; names in scope and level, at each use.
  *
  * Tests: tests/unit/check_ir.c.
  */

@@ -1,4 +1,4 @@
-/* ir_verify_flow.c: what depends on uniformity: collective operations, barriers, warpgroups.
+/* verify_flow.c: what depends on uniformity: collective operations, barriers, warpgroups.
  *
  * In: a kernel that is otherwise right. Out: errors where threads that must act together may not.
  * Tests: tests/unit/check_ir.c.

@@ -1,4 +1,4 @@
-/* ir_verify_op.c: thread-level operations, register slices, shared addresses, tensor maps.
+/* verify_op.c: thread-level operations, register slices, shared addresses, tensor maps.
  *
  * In: one IRK_OP or tensor map. Out: errors that state the hardware's rule (PTX ISA; CUDA driver
  * API, cuTensorMapEncodeTiled). Tests: tests/unit/check_ir.c.

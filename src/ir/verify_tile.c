@@ -1,4 +1,4 @@
-/* ir_verify_tile.c: accesses, regions, tile and scheduled operations.
+/* verify_tile.c: accesses, regions, tile and scheduled operations.
  *
  * Tests: tests/unit/check_ir.c.
  */

@@ -1,7 +1,8 @@
 /* prelude.cu: the CUDA text that printed kernels stand on; cuda_prelude.c takes the parts a kernel uses.
  *
  * A line "//@ NAME: NEEDS" opens a part. In a part whose name ends in _@ these stand for a type:
- * @t its C name, @u the unsigned type of its width, @s its suffix (i32 u32 i64 u64), @w its width.
+ * @t its C name, @u the unsigned type of its width, @s its suffix (i32 u32 i64 u64), @w its width,
+ * @a the type that CUDA's atomicAdd takes.
  * One part a row of ops.def; the mathematics of floats is src/ops/math.inc, the same text as on the CPU.
  * Synchronising operations clobber memory so that the compiler moves no access across them.
  */
@@ -651,7 +652,7 @@ template <int N> TS_FN void ts_bulk_wait() { asm volatile("cp.async.bulk.wait_gr
 template <int N> TS_FN void ts_bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 //@ ts_fence_proxy_async: fn
 TS_FN void ts_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-/* ---- products of a warpgroup; the products themselves are written by cuda_wgmma.c ------------- */
+/* ---- products of a warpgroup; the products themselves are written by cuda_op.c --------------- */
 //@ ts_wgmma_fence: fn
 TS_FN void ts_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 //@ ts_wgmma_commit: fn

@@ -1,9 +1,8 @@
 /* target.c: what each target has.
  *
  * Goes in: a name. Comes out: a Target. The figures are the CUDA programming guide's tables of
- * compute capabilities; sms is that of the usual card (A100, A40,
- * L40S, H100 or H200, B200, B300, RTX PRO 6000).
- * Tests: tests/unit/check_cuda.c.
+ * compute capabilities; sms is that of the usual card (A100, A40, L40S, H100 or H200, B200, B300,
+ * RTX PRO 6000). Tests: tests/unit/check_cuda.c.
  */
 #include "lower.h"
 

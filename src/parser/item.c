@@ -2,13 +2,14 @@
  *
  * In: the stream at the item's first token. Out: the statement's fields. The grammar:
  *
- *   kernel = { '@' NAME } 'kernel' NAME [ '[' statics ']' ] '(' inputs ')' [ '->' '(' outputs ')' ]
- * block fn     = 'fn' NAME '(' params ')' [ '->' ( type | '(' type { ',' type } ')' ) ] block test
- * = 'test' STRING block         lua = 'lua' '{' what Lua reads '}' import = 'import' ( NAME |
- * STRING ) [ 'as' NAME ]
+ *   kernel = { '@' NAME } 'kernel' NAME [ '[' statics ']' ] '(' inputs ')'
+ *            [ '->' '(' outputs ')' ] block
+ *   fn     = 'fn' NAME '(' params ')' [ '->' ( type | '(' type { ',' type } ')' ) ] block
+ *   test   = 'test' STRING block         lua = 'lua' '{' what Lua reads '}'
+ *   import = 'import' ( NAME | STRING ) [ 'as' NAME ]
  *
- * Always holds: the place
- * (file, function, kernel) and the count of loops are as before when an item ends.
+ * Always holds: the place (file, function, kernel) and the count of loops are as before when an
+ * item ends.
  * Tests: tests/unit/check_parser.c, tests/lang/syntax_*.tile, tests/errors.
  */
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * In: files. Out: what they do in the session, whose data stays; for :save a file. What :save
  * writes is kept in a file without a name, so that a long session takes no memory. Tests:
- * tests/repl/loop.txt, tests/repl/run.
+ * tests/repl/run.
  */
 #include <errno.h>
 #include <poll.h>

@@ -7,7 +7,7 @@
  * slice or computed tile, which gives a view of the value; and either behind `.T`, where the index
  * is turned round so that it ends at the buffer all the same. Regions matter because every
  * operation takes them as they are: `As[:, k:+8] @ Bs` copies nothing. Tests:
- * tests/lang/index_*.tile, tests/errors/index_*.tile.
+ * tests/lang/index_*.tile, tests/errors/shape_index_*.tile, shape_slice_*.tile.
  */
 #include "private.h"
 

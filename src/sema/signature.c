@@ -1,5 +1,4 @@
-/* signature.c: kernels' signatures, compile-time parameters, symbolic extents; sema_declare,
- * sema_check.
+/* signature.c: kernels' signatures, compile-time parameters, symbolic extents.
  *
  * In: an AstKernel. Out: the SemaKernel, and for a specialisation the names of the signature in the
  * outermost block. A name in a shape that nothing binds is a symbolic extent.

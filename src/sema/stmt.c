@@ -5,7 +5,7 @@
  * Statements go to c->out in order. Bodies of loops and branches have a list of their own and a
  * block of their own; what an expression needs before it (an inlined fn, a value kept aside) stands
  * before the statement that holds it. Tests: tests/lang/stmt_*.tile, loop_*.tile,
- * tests/errors/stmt_*.tile, loop_*.tile.
+ * tests/errors/loop_*.tile.
  */
 #include "private.h"
 

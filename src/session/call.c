@@ -2,8 +2,8 @@
  *
  * In: a kernel value and evaluated arguments. Out: its outputs as tensors. The steps: arguments to
  * parameters (by position, then by name), a specialisation (kernel.c), the IR's binding of extents
- * and strides, allocation of outputs, the run (evaluator here, GPU in device.c), results back into
- * strided arguments. Every error names the arguments. Tests: tests/lang/kernel_*.tile.
+ * and strides, allocation of outputs, the run (evaluator here, GPU in device_launch.c), results
+ * back into strided arguments. Every error names the arguments. Tests: tests/lang/kernel_*.tile.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -209,9 +209,9 @@ static Tensor *new_output(Launch *l, size_t i) {
   return t;
 }
 
-/* After a tensor was replaced: its strides may be others. */
-/* `data` is only a mark here: ir_bind keeps the strides of an output that has some, which may be a
- * view. The address is set when the launch moves its arguments. */
+/* After a tensor was replaced: its strides may be others. `data` is only a mark here: ir_bind keeps
+ * the strides of an output that has some, which may be a view. The address is set when the launch
+ * moves its arguments. */
 static void set_arg(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   IrTensorArg *a = &l->b->tensor[b->id];

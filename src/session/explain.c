@@ -3,7 +3,7 @@
  * In: a call, or a kernel alone (its extents are then assumed: what depends on them is not said),
  * and the session's target. Out: text: what was chosen and why, shared memory by name, who holds
  * which element. Needs no GPU. With a call, bank conflicts are counted by running the thread level
- * on the evaluator. Tests: tests/repl/explain.txt.
+ * on the evaluator. Tests: tests/repl/run (test_explain).
  */
 #include "explain.h"
 

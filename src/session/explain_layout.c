@@ -2,7 +2,8 @@
  *
  * In: a kernel that was lowered, and a tile's name. Out: for shared memory the banks of the first
  * elements and what a warp's usual accesses cost, found by going through the 32 lanes; else the
- * place that lowering chose. A bank is 4 bytes wide; there are 32. Tests: tests/repl/explain.txt.
+ * place that lowering chose. A bank is 4 bytes wide; there are 32.
+ * Tests: tests/repl/run (test_explain).
  */
 #include <string.h>
 

@@ -2,7 +2,8 @@
  *
  * In: expressions of the syntax tree. Out: values, kept by the session's temporaries until their
  * statement ends. Only the chosen side of `x if c else y`, `and`, `or` is evaluated. Operators on
- * values are arith.c's, indexing index.c's, calls call_host.c's. Tests: tests/lang/host_*.tile.
+ * values are arith.c's, indexing index.c's, calls of functions function.c's, of kernels call.c's.
+ * Tests: tests/lang/host_*.tile.
  */
 #include "impl.h"
 

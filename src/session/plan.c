@@ -4,8 +4,8 @@
  * arguments of the same dtypes, extents, strides, alignment and numbers; then only addresses
  * change. What always holds: a plan gives what launch_prepare and device_launch would give, or says
  * no and the long way is taken (anything unusual: named inputs, data that must move first,
- * outputs that share memory with an argument). Tests: tests/gpu/warm_calls.tile;
- * scripts/gpu-check measures it.
+ * outputs that share memory with an argument). Tests: bench/gpu/latency.tile,
+ * which scripts/gpu-check runs.
  */
 #include <stdlib.h>
 #include <string.h>

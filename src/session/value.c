@@ -2,7 +2,7 @@
  *
  * In: C values. Out: Values, counted as value.h says. Text of values: numbers read back as the same
  * value, strings raw at the top and quoted inside lists, tensors as tensor_print does. Tests:
- * tests/unit/check_session.c, tests/lang/values_*.tile.
+ * tests/unit/check_session.c, tests/repl/values.txt.
  */
 #include "value.h"
 

@@ -3,7 +3,7 @@
  * In: a launch with everything bound. Out: its thread-level kernel, made once for equal targets and
  * equal facts (unit-stride axis, alignment, 32-bit offsets), and the notes of what was chosen. A
  * cubin that the gate refuses moves the variant on to the next schedule. Tests: tests/lower,
- * tests/lang/kernel_views.tile.
+ * tests/lang/param_views.tile.
  */
 #include <string.h>
 
