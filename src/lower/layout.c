@@ -6,6 +6,8 @@
  */
 #include "layout.h"
 
+#include <inttypes.h>
+
 static int64_t product(const FragDigit *d, int n) {
   int64_t p = 1;
   for (int i = 0; i < n; i++)
@@ -158,4 +160,14 @@ bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_w
   push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
   push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
   return true;
+}
+
+void frag_print(const Frag *f, Str *out) {
+  str_add(out, "thread");
+  for (int i = 0; i < f->nthread; i++)
+    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->thread[i].extent, f->thread[i].axis,
+             f->thread[i].step);
+  str_add(out, " register");
+  for (int i = 0; i < f->nreg; i++)
+    str_addf(out, " %" PRId64 ":%d:%" PRId64, f->reg[i].extent, f->reg[i].axis, f->reg[i].step);
 }

@@ -54,4 +54,7 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
  * column of warps, the warp's rows 16 apart) wgmma m64nN write. FALSE where it does not fit. */
 bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps);
 
+/* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
+void frag_print(const Frag *f, Str *out);
+
 #endif
