@@ -3,7 +3,7 @@
  * Goes in: a GpuRt and an ordinal. Comes out: a Gpu. Always holds: libcuda is opened by the first
  * call that needs it, once; the primary context is used, so other CUDA code in the process shares
  * it; every failure has the call, the driver's name for it and its words.
- * Tests: tests/unit/check_gpu.c (no driver; with a GPU: all of it).
+ * Tests: tests/unit/check_gpu.c (no driver), check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 

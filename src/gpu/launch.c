@@ -1,8 +1,9 @@
-/* launch.c: modules, kernels, launches, streams, events.
+/* launch.c: modules, kernels, launches, events.
  *
  * Goes in: a GpuImage, launch geometry, argument pointers. Comes out: queued work. Always holds: a
  * launch does no allocation, and asks the driver one thing, the launch itself; the opt-in for more
- * than 48 KiB of shared memory is set once a kernel. Tests: tests/unit/check_gpu.c (with a GPU).
+ * than 48 KiB of shared memory is set once a kernel. Tests:
+ * tests/unit/check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 

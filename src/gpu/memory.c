@@ -3,7 +3,8 @@
  * Goes in: sizes, host and device addresses. Comes out: memory of the stream-ordered pool (plain
  * allocation where the driver has none), bytes moved. Always holds: all of it is in the order of
  * the main stream; large copies go through two pinned buffers in turn, so that one is filled while
- * the other travels, and Ctrl-C is seen between pieces. Tests: tests/unit/check_gpu.c (with a GPU).
+ * the other travels, and Ctrl-C is seen between pieces. Tests:
+ * tests/unit/check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 

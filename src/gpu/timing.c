@@ -2,7 +2,8 @@
  *
  * Goes in: a function that queues one round. Comes out: median and spread of one launch. Each burst
  * is: rest, a kernel that keeps the card busy so that the queue fills (else a short kernel's time
- * is the host's launch time), event, launches, event. Tests: tests/unit/check_gpu.c (with a GPU).
+ * is the host's launch time), event, launches, event. Tests:
+ * tests/unit/check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 

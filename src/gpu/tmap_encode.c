@@ -2,7 +2,7 @@
  *
  * Goes in: a GpuTmap. Comes out: 128 bytes. Always holds: the cache is keyed by the whole content
  * (address, extents, strides, box, swizzle, dtype, promotion), so memory that moved cannot meet a
- * stale map. Tests: tests/unit/check_gpu.c (with a GPU).
+ * stale map. Tests: tests/unit/check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 

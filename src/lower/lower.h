@@ -18,7 +18,7 @@ typedef struct Target {
   int max_threads;     /* of a block */
 } Target;
 
-/* "sm_80", "sm_89", "sm_90a"; NULL if unknown. */
+/* By its name; NULL if unknown. */
 const Target *target_find(const char *name);
 const Target *target_at(size_t i); /* NULL past the last */
 

@@ -24,8 +24,7 @@ static bool operands(const Launch *l, Tensor *t[3]) {
 /* One matrix, or the first of a batch; rank 2 or 3. */
 static GpuMatrix matrix(const Tensor *t) {
   int r = t->rank;
-  Buffer *b = storage_device_handle(t->storage);
-  return (GpuMatrix){.at = b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype)),
+  return (GpuMatrix){.at = device_address(t),
                      .extent = {t->extent[r - 2], t->extent[r - 1]},
                      .stride = {t->stride[r - 2], t->stride[r - 1]},
                      .batch = r == 3 ? t->stride[0] : 0};
