@@ -95,7 +95,7 @@ static void subject(Explain *x, const AstExpr *e) {
 /* Counting bank conflicts ---------------------------------------------------------------------- */
 
 /* On copies of what it writes; of a large grid only some blocks run. */
-bool explain_count(Explain *x, EvalCounters *c, int64_t *blocks) {
+static bool count_accesses(Explain *x, EvalCounters *c, int64_t *blocks) {
   Launch *l = x->l;
   Session *s = x->s;
   if (!l || x->thread->shared_bytes == 0)
@@ -120,10 +120,10 @@ bool explain_count(Explain *x, EvalCounters *c, int64_t *blocks) {
   return true;
 }
 
-void explain_conflicts(Explain *x, Str *out) {
+static void add_conflicts(Explain *x, Str *out) {
   EvalCounters c = {0};
   int64_t ran = 0, all = 1;
-  if (!explain_count(x, &c, &ran))
+  if (!count_accesses(x, &c, &ran))
     return;
   for (int i = 0; i < 3; i++)
     all *= x->l->b->grid[i];
@@ -218,7 +218,7 @@ static void add_choices(Explain *x, Str *out) {
   if (x->l) {
     str_add(out, "  ");
     size_t n = out->n;
-    explain_conflicts(x, out);
+    add_conflicts(x, out);
     if (out->n == n)
       str_add(out, "no shared memory is used\n");
   }
@@ -241,14 +241,14 @@ static size_t shared_buffers(const Explain *x, const IrBuffer **v) {
   return n;
 }
 
-int64_t explain_bytes(const IrBuffer *b) {
+static int64_t bytes_of(const IrBuffer *b) {
   int64_t n = (int64_t)dtype_size(b->dtype), extent = 0;
   for (int d = 0; d < b->rank; d++)
     n *= ir_is_const(b->extent[d], &extent) ? extent : 0;
   return n;
 }
 
-void explain_type(const IrBuffer *b, Str *out) {
+static void add_type(const IrBuffer *b, Str *out) {
   int64_t extent[IR_MAX_RANK] = {0};
   for (int d = 0; d < b->rank; d++)
     ir_is_const(b->extent[d], &extent[d]);
@@ -268,11 +268,11 @@ static void add_tile_type(const Explain *x, const IrBuffer *b, Str *out) {
     tensor_add_shape(t->rank, t->extent, out);
     return;
   }
-  explain_type(b, out);
+  add_type(b, out);
 }
 
 /* Lowering keeps names apart by `_1`, `_2`, … */
-bool explain_is_users(const Explain *x, const IrBuffer *b) {
+static bool is_users(const Explain *x, const IrBuffer *b) {
   size_t n = strlen(b->name), end = n;
   while (end > 0 && b->name[end - 1] >= '0' && b->name[end - 1] <= '9')
     end--;
@@ -292,11 +292,11 @@ static void add_shared(Explain *x, Str *out) {
     Str type = session_str(x->s);
     add_tile_type(x, b, &type);
     str_addf(out, "%-12s %-16s at %6lld, %6lld bytes%s%s\n", b->name, str_text(&type),
-             (long long)b->offset, (long long)explain_bytes(b),
+             (long long)b->offset, (long long)bytes_of(b),
              b->offset < end ? ", in bytes of an earlier one" : "",
-             explain_is_users(x, b) ? "" : ", the compiler's");
-    if (b->offset + explain_bytes(b) > end)
-      end = b->offset + explain_bytes(b);
+             is_users(x, b) ? "" : ", the compiler's");
+    if (b->offset + bytes_of(b) > end)
+      end = b->offset + bytes_of(b);
   }
   str_addf(out, "%lld of %zu bytes a block on %s", (long long)k->shared_bytes,
            x->target->shared_limit, x->target->name);
@@ -305,7 +305,7 @@ static void add_shared(Explain *x, Str *out) {
     str_addf(out, ": at most %lld block%s at a time on a multiprocessor", (long long)fit,
              fit == 1 ? "" : "s");
   str_addc(out, '\n');
-  explain_conflicts(x, out);
+  add_conflicts(x, out);
 }
 
 /* Commands ------------------------------------------------------------------------------------- */

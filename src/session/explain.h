@@ -19,11 +19,5 @@ typedef struct Explain {
 
 /* Adds what holds which element of the tile, and in which bank. */
 void explain_layout(Explain *x, const char *tile, Str *out);
-/* Runs the thread level and counts; false where there is nothing to run or to count. */
-bool explain_count(Explain *x, EvalCounters *c, int64_t *blocks);
-void explain_conflicts(Explain *x, Str *out);               /* its line, where there is a call */
-int64_t explain_bytes(const IrBuffer *b);                   /* of one stage, without padding */
-bool explain_is_users(const Explain *x, const IrBuffer *b); /* the program declares it */
-void explain_type(const IrBuffer *b, Str *out);             /* "f16[128, 64]" */
 
 #endif
