@@ -14,8 +14,11 @@ typedef struct Target {
   OpArch arch;         /* greatest class of thread operations it has */
   int sms;             /* multiprocessors assumed where no device says otherwise */
   size_t shared_limit; /* dynamic shared memory a block may have, bytes */
-  int registers;       /* of a multiprocessor */
   int max_threads;     /* of a block */
+  /* of a multiprocessor: */
+  int registers;
+  int threads, blocks; /* that it holds at a time */
+  size_t shared;       /* bytes; of each block's share 1 KiB is the system's */
 } Target;
 
 /* By its name; NULL if unknown. */

@@ -11,13 +11,13 @@
 /* wgmma is of sm_90a alone: what came later has other tensor core instructions, and is served as
  * sm_80 until the compiler knows them. */
 static const Target targets[] = {
-    {"sm_80", ARCH_SM80, 108, 163 << 10, 65536, 1024},
-    {"sm_86", ARCH_SM80, 84, 99 << 10, 65536, 1024},
-    {"sm_89", ARCH_SM89, 142, 99 << 10, 65536, 1024},
-    {"sm_90a", ARCH_SM90A, 132, 227 << 10, 65536, 1024},
-    {"sm_100a", ARCH_SM89, 148, 227 << 10, 65536, 1024},
-    {"sm_103a", ARCH_SM89, 148, 227 << 10, 65536, 1024},
-    {"sm_120a", ARCH_SM89, 188, 99 << 10, 65536, 1024},
+    {"sm_80", ARCH_SM80, 108, 163 << 10, 1024, 65536, 2048, 32, 164 << 10},
+    {"sm_86", ARCH_SM80, 84, 99 << 10, 1024, 65536, 1536, 16, 100 << 10},
+    {"sm_89", ARCH_SM89, 142, 99 << 10, 1024, 65536, 1536, 24, 100 << 10},
+    {"sm_90a", ARCH_SM90A, 132, 227 << 10, 1024, 65536, 2048, 32, 228 << 10},
+    {"sm_100a", ARCH_SM89, 148, 227 << 10, 1024, 65536, 2048, 32, 228 << 10},
+    {"sm_103a", ARCH_SM89, 148, 227 << 10, 1024, 65536, 2048, 32, 228 << 10},
+    {"sm_120a", ARCH_SM89, 188, 99 << 10, 1024, 65536, 1536, 24, 100 << 10},
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
 

@@ -5,21 +5,12 @@
  * the call's operations and bytes. Needs the device's compiler, but no device. Tests:
  * tests/lua/run.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel.h"
 
-typedef struct Processor { /* what a multiprocessor has to share out (CUDA, compute capabilities) */
-  const char *target;
-  int threads, blocks;
-  size_t shared, reserved; /* bytes; the system's share of each block */
-} Processor;
-
-static const Processor processors[] = {
-    {"sm_80", 2048, 32, 164 << 10, 1 << 10},
-    {"sm_89", 1536, 24, 100 << 10, 1 << 10},
-    {"sm_90a", 2048, 32, 228 << 10, 1 << 10},
-};
+enum { RESERVED = 1 << 10 }; /* bytes: the system's share of each block */
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -28,25 +19,20 @@ static int64_t least(int64_t a, int64_t b) {
 /* Registers are given out to warps, 256 at a time; shared memory to blocks. */
 int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_t bytes,
                          bool with_reserved) {
-  const Processor *p = NULL;
-  for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
-    if (strcmp(processors[i].target, t->name) == 0)
-      p = &processors[i];
-  if (!p || threads <= 0)
+  if (threads <= 0)
     return 0;
   int64_t warps = (threads + 31) / 32, regs = ((int64_t)registers * 32 + 255) / 256 * 256;
-  int64_t shared = (int64_t)(bytes + (with_reserved ? 0 : p->reserved));
-  int64_t n = least(p->blocks, p->threads / (warps * 32));
+  int64_t shared = (int64_t)(bytes + (with_reserved ? 0 : RESERVED));
+  int64_t n = least(t->blocks, t->threads / (warps * 32));
   if (regs > 0)
     n = least(n, t->registers / (regs * warps));
-  return least(n, (int64_t)p->shared / (shared > 0 ? shared : 1));
+  return least(n, (int64_t)t->shared / (shared > 0 ? shared : 1));
 }
 
 /* What the kernel itself takes of a block's shared memory: from sm_90 on a cubin's static part has
  * the system's share in it. */
 static size_t own_shared(const Target *t, const GpuFacts *f, size_t dynamic) {
-  enum { RESERVED = 1 << 10 };
-  bool counted = strcmp(t->name, "sm_90a") == 0 && f->shared_bytes >= RESERVED;
+  bool counted = strtol(t->name + 3, NULL, 10) >= 90 && f->shared_bytes >= RESERVED; /* "sm_" */
   return f->shared_bytes - (counted ? RESERVED : 0) + dynamic;
 }
 
