@@ -4,7 +4,7 @@ _tilesh() {
   # `cuda:0` is cut at its colon: the word then begins before it.
   if [ "$prev" = : ]; then prev=${COMP_WORDS[COMP_CWORD - 3]}; fi
   case $prev in
-  --arch) COMPREPLY=($(compgen -W 'sm_80 sm_89 sm_90a' -- "$cur")); return ;;
+  --arch) COMPREPLY=($(compgen -W 'sm_80 sm_86 sm_89 sm_90a sm_100a sm_103a sm_120a' -- "$cur")); return ;;
   --checks) COMPREPLY=($(compgen -W 'all default none' -- "$cur")); return ;;
   --color) COMPREPLY=($(compgen -W 'auto always never' -- "$cur")); return ;;
   --cpu) COMPREPLY=($(compgen -W 'baseline v3 v4 auto' -- "$cur")); return ;;
