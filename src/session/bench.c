@@ -85,18 +85,19 @@ static void time_device(Launch *l, Figures *f) {
 /* Outputs are made once and reused by every run; inout arguments are copies, so the caller sees
  * no change. */
 static Figures measure(Launch *l) {
-  Figures f = {.device = session_device(l->s)};
+  Figures f = {0};
+  bool gpu = device_is_gpu(l->s);
   launch_isolate(l);
-  if (device_is_gpu(l->s))
+  if (gpu)
     time_device(l, &f);
   else
     time_evaluator(l, &f);
-  if (l->s->options.vs_cublas && !device_is_gpu(l->s))
+  if (l->s->options.vs_cublas && !gpu)
     f.peer_why = "this is the evaluator";
   f.device = session_device(l->s);
   f.flops = launch_flops(l);
   f.bytes = launch_bytes(l);
-  f.roofline = device_is_gpu(l->s) ? device_roofline(l, f.ms, f.flops, f.bytes) : 0;
+  f.roofline = gpu ? device_roofline(l, f.ms, f.flops, f.bytes) : 0;
   return f;
 }
 

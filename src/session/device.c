@@ -168,6 +168,20 @@ _Noreturn void device_failed(Session *s, Span span) {
   host_fail_with(s, ST_DEVICE);
 }
 
+/* What kernels are compiled for: --arch, else the open device, else sm_90a. */
+const Target *session_target(Session *s) {
+  const char *arch = s->options.arch;
+  if (!arch && s->gpu && s->gpu->gpu)
+    arch = gpu_props(s->gpu->gpu)->arch;
+  const Target *t = arch ? target_find(arch) : NULL;
+  return t ? t : target_find("sm_90a");
+}
+
+/* The figure of the open device, so that `sms` in a kernel is what it runs on. */
+int64_t session_sms(Session *s) {
+  return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->sms : session_target(s)->sms;
+}
+
 /* For figures only: bench's roofline. */
 const GpuProps *device_props(Session *s) {
   return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu) : NULL;

@@ -1,27 +1,12 @@
 /* device_build.c: from a launch's kernel to CUDA text, an image, a program on the device.
  *
  * In: launches with everything bound. Out: what `--emit cuda|ptx|cubin` shows, which needs no GPU,
- * and loaded programs, each made once a specialisation. The target is --arch's, else that of the
- * open device. Tests: tests/gpu, tests/lower.
+ * and loaded programs, each made once a specialisation. Tests: tests/gpu, tests/lower.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
-
-/* What kernels are compiled for: --arch, else the open device, else sm_90a. */
-const Target *session_target(Session *s) {
-  const char *arch = s->options.arch;
-  if (!arch && s->gpu && s->gpu->gpu)
-    arch = gpu_props(s->gpu->gpu)->arch;
-  const Target *t = arch ? target_find(arch) : NULL;
-  return t ? t : target_find("sm_90a");
-}
-
-/* The figure of the open device, so that `sms` in a kernel is what it runs on. */
-int64_t session_sms(Session *s) {
-  return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->sms : session_target(s)->sms;
-}
 
 /* The module goes only while its device is open; closing it frees the rest. */
 void gpu_program_free(GpuProgram *p) {

@@ -6,7 +6,9 @@
  */
 #include "kernel.h"
 
-/* The levels of the variant that runs, as far as its kernel is not given at that level. */
+/* By the schedule that the variant stands at, where the kernel is not given at that level: the one
+ * that runs if the gate has been asked (the kernel was launched, or its cubin made), else the first
+ * one, which the gate may yet refuse. */
 static void emit_level(Launch *l, IrLevel level, Str *out) {
   const IrKernel *k = l->ir;
   if (k->level < level) {
