@@ -171,8 +171,8 @@ static void bind_given(Launch *l, const Slots *p) {
 
 /* "C is f32[4]": the shape that the inputs give an output. */
 static void add_extent(Str *out, const IrBuffer *b, const IrTensorArg *a) {
-  str_addf(out, "%s is %s", b->name, dtype_name(a->dtype));
-  tensor_add_shape(a->rank, a->extent, out);
+  str_addf(out, "%s is ", b->name);
+  tensor_add_type_of(a->dtype, a->rank, a->extent, out);
 }
 
 /* Outputs given by `out =` must have the shape that the inputs say. */

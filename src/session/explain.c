@@ -248,14 +248,6 @@ static int64_t bytes_of(const IrBuffer *b) {
   return n;
 }
 
-static void add_type(const IrBuffer *b, Str *out) {
-  int64_t extent[IR_MAX_RANK] = {0};
-  for (int d = 0; d < b->rank; d++)
-    ir_is_const(b->extent[d], &extent[d]);
-  str_add(out, dtype_name(b->dtype));
-  tensor_add_shape(b->rank, extent, out);
-}
-
 /* The program's shape, where lowering knows the tile; else the buffer's. */
 static void add_tile_type(const Explain *x, const IrBuffer *b, Str *out) {
   for (size_t i = 0; x->notes && i < x->notes->tile.n; i++) {
@@ -264,11 +256,10 @@ static void add_tile_type(const Explain *x, const IrBuffer *b, Str *out) {
       continue;
     if (t->stages > 1)
       str_addf(out, "%d x ", t->stages);
-    str_add(out, dtype_name(t->dtype));
-    tensor_add_shape(t->rank, t->extent, out);
+    tensor_add_type_of(t->dtype, t->rank, t->extent, out);
     return;
   }
-  add_type(b, out);
+  buffer_add_type(b, 0, out);
 }
 
 /* Lowering keeps names apart by `_1`, `_2`, … */

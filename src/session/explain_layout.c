@@ -95,16 +95,10 @@ static void add_banks(const Rows *r, Str *out) {
   }
 }
 
-/* "f16[128, 64]" */
-static void add_type(const LowerTile *t, Str *out) {
-  str_add(out, dtype_name(t->dtype));
-  tensor_add_shape(t->rank, t->extent, out);
-}
-
 static void add_shared(const LowerTile *t, Str *out) {
   Rows r = rows_of(t);
   str_addf(out, "%s: %s ", t->name, t->fragment ? "a fragment, in shared memory:" : "shared");
-  add_type(t, out);
+  tensor_add_type_of(t->dtype, t->rank, t->extent, out);
   str_addf(out, ", %lld bytes at %lld", (long long)t->bytes, (long long)t->offset);
   if (t->stages > 1)
     str_addf(out, ", %d stages", t->stages);
@@ -127,7 +121,7 @@ static void add_registers(const LowerTile *t, Str *out) {
   LowerHolder holder[SHOWN * SHOWN];
   int64_t rows = r.rows < SHOWN ? r.rows : SHOWN, columns = r.columns < SHOWN ? r.columns : SHOWN;
   str_addf(out, "%s: fragment ", t->name);
-  add_type(t, out);
+  tensor_add_type_of(t->dtype, t->rank, t->extent, out);
   str_addf(out, ", %lld registers of each of %lld threads\n", (long long)lower_tile_registers(t),
            (long long)lower_tile_threads(t));
   lower_tile_holders(t, rows, columns, holder);

@@ -134,6 +134,8 @@ SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 /* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
  * k: its definition, or NULL. */
 void launch_fits(const Launch *l, const SemaKernel *k);
+/* "f16[128, 64]" of a tile; rows: of the first axis instead of its own, 0: its own. (limits.c) */
+void buffer_add_type(const IrBuffer *b, int64_t rows, Str *out);
 
 /* A function by its name in a module's scope, as kernels see it (kernel.c); ast NULL: none. */
 SemaFn kernel_fn(Module *from, const char *module, const char *name);

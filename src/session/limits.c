@@ -15,21 +15,21 @@ typedef struct Tiles {
   int64_t most_bytes;
 } Tiles;
 
-static void add_shape(const IrBuffer *b, int64_t rows, Str *out) {
+void buffer_add_type(const IrBuffer *b, int64_t rows, Str *out) {
   int64_t extent[IR_MAX_RANK] = {0};
   for (int i = 0; i < b->rank; i++)
     ir_is_const(b->extent[i], &extent[i]);
   if (rows > 0)
     extent[0] = rows;
-  str_addf(out, "%s: %s", b->name, dtype_name(b->dtype));
-  tensor_add_shape(b->rank, extent, out);
+  tensor_add_type_of(b->dtype, b->rank, extent, out);
 }
 
 static void add_tile(void *ctx, const IrBuffer *b, int64_t n) {
   Tiles *t = ctx;
   if (t->text.n)
     str_add(&t->text, ", ");
-  add_shape(b, 0, &t->text);
+  str_addf(&t->text, "%s: ", b->name);
+  buffer_add_type(b, 0, &t->text);
   str_addf(&t->text, " takes %" PRId64, n);
   if (n > t->most_bytes) {
     t->most = b;
@@ -80,8 +80,8 @@ static void shorter_tile(const Tiles *t, int64_t total, int64_t limit, Str *hint
   row = t->most_bytes / rows;
   rows = (limit - (total - t->most_bytes)) / row;
   if (rows > 0) {
-    str_add(hint, "shared ");
-    add_shape(t->most, rows, hint);
+    str_addf(hint, "shared %s: ", t->most->name);
+    buffer_add_type(t->most, rows, hint);
     str_add(hint, " would fit");
   } else {
     str_addf(hint, "tiles of %" PRId64 " bytes together would fit", limit);

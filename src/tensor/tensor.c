@@ -38,9 +38,13 @@ void tensor_add_shape(int rank, const int64_t *extent, Str *out) {
 }
 
 /* "f16[3, 4]", the form that all messages use. */
+void tensor_add_type_of(DType t, int rank, const int64_t *extent, Str *out) {
+  str_add(out, dtype_name(t));
+  tensor_add_shape(rank, extent, out);
+}
+
 void tensor_add_type(const Tensor *t, Str *out) {
-  str_add(out, dtype_name(t->dtype));
-  tensor_add_shape(t->rank, t->extent, out);
+  tensor_add_type_of(t->dtype, t->rank, t->extent, out);
 }
 
 /* Bytes of a shape. The product of the extents other than 0 must fit as well: strides use it. */

@@ -80,6 +80,7 @@ bool tensor_is_contiguous(const Tensor *t);
 bool tensor_overlaps(const Tensor *a, const Tensor *b);
 /* "f16[3, 4]"; a symbolic name can precede it in messages. */
 void tensor_add_type(const Tensor *t, Str *out);
+void tensor_add_type_of(DType t, int rank, const int64_t *extent, Str *out);
 void tensor_add_shape(int rank, const int64_t *extent, Str *out); /* "[3, 4]" */
 
 /* Views: new references to the same storage, or NULL with words added to why --------------- */
