@@ -294,8 +294,6 @@ bool hopper_tile_loop(Simple *s, IrStmt *st) {
   IrKernel *k = s->k;
   IrExpr *n[3], *tiles = low_i32(s, 1);
   IrStmt *loop;
-  if (!s->hopper)
-    return false;
   for (int i = 0; i < t->naxes; i++) {
     n[i] = named(s, "tiles", ir_cast(k, t->count[i], DT_I32));
     tiles = low_mul(s, tiles, n[i]);

@@ -53,12 +53,18 @@ static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
 static const Pass dense[] = {{"relabel", IR_SCHEDULED, low_relabel},
                              {"dense", IR_THREAD, low_expand_dense}};
 
+/* The same, blocks taking tile after tile in an order that shares the cache. */
+static const Pass turns[] = {{"relabel", IR_SCHEDULED, low_relabel},
+                             {"turns", IR_SCHEDULED, low_turns},
+                             {"registers", IR_THREAD, low_expand}};
+
 #define CANDIDATE(name, arch, list)                                                                \
   { name, arch, list, sizeof list / sizeof *list }
 static const Candidate candidates[] = {
     CANDIDATE("warpgroup, overlapped", ARCH_SM90A, rotated),
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
     CANDIDATE("registers, dense", ARCH_ANY, dense),
+    CANDIDATE("registers, in turns", ARCH_SM80, turns),
     CANDIDATE("registers", ARCH_ANY, registers),
     CANDIDATE("scalar", ARCH_ANY, scalar),
 };

@@ -21,6 +21,7 @@ void sched_note(const LowerRequest *r, const char *fmt, ...) __attribute__((form
 
 /* The passes, in this order; each says in its file what goes in and what comes out. */
 IrKernel *low_select(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_turns(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);

@@ -152,3 +152,24 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   k->grid_index[0] = ir_var(k, IRV_GRID, "block", DT_I64);
   return k;
 }
+
+enum {
+  LARGE = 128 * 128
+}; /* elements of a tile whose block has a multiprocessor nearly to itself */
+
+static bool large_dot(IrStmt *s, void *ctx) {
+  if (s->kind == IRK_DOT)
+    *(bool *)ctx = ir_region_extent(&s->as.dot.c, 0) * ir_region_extent(&s->as.dot.c, 1) >= LARGE;
+  return true;
+}
+
+/* For one role: only a single product gains, whose neighbouring tiles share what the cache holds;
+ * of small tiles several blocks should be resident instead. */
+IrKernel *low_turns(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
+  int dots = 0;
+  bool large = false;
+  IrBlock *body = (IrBlock *)(uintptr_t)&k->body;
+  ir_walk(body, count_dot, &dots);
+  ir_walk(body, large_dot, &large);
+  return dots == 1 && large && k->grid_rank > 1 ? low_tile_loop(a, k, r, sink) : NULL;
+}

@@ -115,7 +115,8 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
   best->value = ARENA_ARRAY(t->s->arena, int64_t, t->k->nstatics + 1);
   double least = cost_of(t, plain);
   LowerProduct chosen = *p;
-  for (size_t i = 0; i < sizeof tile / sizeof *tile; i++) {
+  bool warps = session_target(t->s)->arch < ARCH_SM90A; /* mma.sync: the widest tile was measured */
+  for (size_t i = 0; i < (warps ? 1 : sizeof tile / sizeof *tile); i++) {
     LowerProduct q;
     SemaSpec *spec = with(t, t->spec, t->side[0], tile[i][0]);
     const IrKernel *k = try_build(t, with(t, spec, t->side[1], tile[i][1]));
@@ -127,7 +128,7 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
     best->value[t->side[0]] = tile[i][0];
     best->value[t->side[1]] = tile[i][1];
   }
-  if (t->side[2] >= 0 && least >= 0 && p->products == 1)
+  if (t->side[2] >= 0 && least >= 0 && p->products == 1 && !warps)
     best->value[t->side[2]] = stages_of(t, &chosen);
   return best;
 }
@@ -179,7 +180,7 @@ static bool worth_it(const Tuning *t) {
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
   Tuning t = {s, info->sema, spec, args, NULL, {-1, -1, -1}};
   bool gpu = s->options.arch || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
-  if (!gpu || session_target(s)->arch < ARCH_SM90A || !worth_it(&t))
+  if (!gpu || session_target(s)->arch < ARCH_SM80 || !worth_it(&t))
     return;
   Str key = session_str(s);
   make_key(&t, &key);

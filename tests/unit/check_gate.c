@@ -179,9 +179,9 @@ END_TEST
 /* One role, on the first target with tensor cores and cp.async. */
 START_TEST(registers) {
   const char *product = PRODUCT("128", "128", "64");
-  passes_on((Wants){"sm_80", HMMA, 64}, product, "schedule: registers");
-  passes_on((Wants){"sm_80", LDSM, 24}, product, "schedule: registers");
-  passes_on((Wants){"sm_80", LDGSTS, 16}, product, "schedule: registers");
+  passes_on((Wants){"sm_80", HMMA, 64}, product, "schedule: registers, in turns");
+  passes_on((Wants){"sm_80", LDSM, 24}, product, "schedule: registers, in turns");
+  passes_on((Wants){"sm_80", LDGSTS, 16}, product, "schedule: registers, in turns");
   passes_on((Wants){"sm_80", HMMA, 64}, attention_of_64, "schedule: registers");
 }
 END_TEST
