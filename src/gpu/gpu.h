@@ -338,6 +338,8 @@ typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride */
 
 /* Checks the rules of the hardware; false with a sentence in why. Needs no device. */
 bool gpu_tmap_check(const GpuTmap *t, Str *why);
+/* Whether the tensor of a map has no element. */
+bool gpu_tmap_empty(const GpuTmap *t);
 /* Encodes into 128 bytes that are passed by value as a __grid_constant__ parameter; out must be
  * 64-byte aligned. Equal descriptions are encoded once. */
 Status gpu_tmap_encode(Gpu *g, const GpuTmap *t, void *out);

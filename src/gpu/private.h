@@ -74,8 +74,6 @@ const char *gpu_size_text(uint64_t bytes, char *buf, size_t n);
 void gpu_arch_name(int major, int minor, char *out, size_t n);
 /* Fills in image->warnings, gate and gate_why from its log and kernels. */
 void gpu_gate(GpuImage *image, Arena *a);
-/* Whether the tensor of a map has no element. */
-bool gpu_tmap_empty(const GpuTmap *t);
 /* The part of gpu_doctor that needs the driver. */
 void gpu_doctor_driver(GpuRt *rt, Str *out);
 /* The hexadecimal build-id of this program, or a digest of its size and date where it has none. */

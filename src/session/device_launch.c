@@ -19,27 +19,26 @@ GpuPtr device_address(const Tensor *t) {
 }
 
 /* Before memory is reported as short, Lua gives back what it no longer uses. */
-static bool allocate(Session *s, size_t bytes, const char *name, GpuPtr *out) {
+static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where) {
   Gpu *gpu = s->gpu->gpu;
-  Status status = gpu_alloc(gpu, bytes, name, out);
+  Buffer *b = session_alloc(s, sizeof *b);
+  b->g = s->gpu;
+  Status status = gpu_alloc(gpu, bytes, name, &b->p);
   if (status == ST_NOMEM && session_collect(s))
-    status = gpu_alloc(gpu, bytes, name, out);
-  return status == ST_OK;
+    status = gpu_alloc(gpu, bytes, name, &b->p);
+  if (status == ST_OK)
+    return b;
+  free(b);
+  device_failed(s, where);
 }
 
 /* Room on the device for a whole storage, not filled. */
 Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
-  Session *s = l->s;
-  SessionGpu *g = s->gpu;
+  SessionGpu *g = l->s->gpu;
   Buffer *b = storage_device_handle(storage);
   if (b && b->g == g)
     return b; /* a copy on another device goes: the caller has seen to what it held */
-  b = session_alloc(s, sizeof *b);
-  b->g = g;
-  if (!allocate(s, storage_bytes(storage), name, &b->p)) {
-    free(b);
-    device_failed(s, where);
-  }
+  b = new_buffer(l->s, storage_bytes(storage), name, where);
   storage_set_device(storage, &g->device, b, false);
   return b;
 }
@@ -47,18 +46,12 @@ Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where)
 /* Host memory comes only when somebody looks at the result there. */
 Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
                       Span where) {
-  SessionGpu *g = s->gpu;
-  Buffer *b = session_alloc(s, sizeof *b);
   Str why = session_str(s);
   int64_t bytes = (int64_t)dtype_size(t);
   for (int i = 0; i < rank; i++)
     bytes *= extent[i]; /* of a shape that an earlier call had: cannot overflow */
-  b->g = g;
-  if (!allocate(s, (size_t)bytes, name, &b->p)) {
-    free(b);
-    device_failed(s, where);
-  }
-  Tensor *out = tensor_new_on_device(t, rank, extent, &g->device, b, &why);
+  Buffer *b = new_buffer(s, (size_t)bytes, name, where);
+  Tensor *out = tensor_new_on_device(t, rank, extent, &s->gpu->device, b, &why);
   return host_new_tensor(s, out, &why, where).as.tensor;
 }
 

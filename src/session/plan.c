@@ -94,13 +94,6 @@ static size_t count_inputs(const Launch *l) {
   return n;
 }
 
-static bool is_empty(const GpuTmap *m) {
-  for (int i = 0; i < m->rank; i++)
-    if (m->extent[i] == 0)
-      return true;
-  return false;
-}
-
 /* Maps of empty tensors are made anew for each launch. */
 static bool note_words(Plan *p, const Launch *l, const GpuProgram *g, const DevicePrepared *d) {
   p->nwords = g->text->nargs;
@@ -119,7 +112,7 @@ static bool note_words(Plan *p, const Launch *l, const GpuProgram *g, const Devi
       w->param = param_of(l, g->ir, a->tmap->buf);
       w->encoded = aligned_alloc(64, GPU_TMAP_BYTES);
       p->args[i] = (void *)(uintptr_t)w->encoded;
-      if (!w->encoded || w->param < 0 || is_empty(&w->map))
+      if (!w->encoded || w->param < 0 || gpu_tmap_empty(&w->map))
         return false;
     } else {
       memcpy(&p->value[i], d->launch.args[i], sizeof p->value[i]);
