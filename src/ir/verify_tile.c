@@ -362,19 +362,6 @@ static void check_dot(Verify *v, const IrDot *d) {
 
 /* ---------------------------------------------------------------- atomics and reports */
 
-/* What the hardware has: 32 and 64 bits, and adding of half floats.
- * f16 and bf16 only where the hardware adds pairs of them. */
-static bool atomic_takes(OpCode op, DType t) {
-  unsigned bits = dtype_bits(t);
-  if (op == OP_ATOMIC_ADD && (t == DT_F16 || t == DT_BF16))
-    return true;
-  if (bits != 32 && bits != 64)
-    return false;
-  if (op == OP_ATOMIC_AND || op == OP_ATOMIC_OR || op == OP_ATOMIC_XOR)
-    return dtype_is_int(t);
-  return op != OP_ATOMIC_INC || t == DT_U32 || t == DT_I32 || t == DT_I64 || t == DT_U64;
-}
-
 /* The old value is optional; without it the hardware need not send it back.
  * expected is read, value is stored or combined. */
 static void check_atomic_element(Verify *v, const IrAtomic *a) {
@@ -415,7 +402,7 @@ static void check_atomic(Verify *v, const IrAtomic *a) {
   if (b->space != IRS_GLOBAL && b->space != IRS_SHARED)
     ir_verify_error(v, E0659, "an atomic is on a global tensor or shared tile, not on `%s`",
                     b->name);
-  if (!atomic_takes(a->op, b->dtype))
+  if (!op_atomic_takes(a->op, b->dtype))
     ir_verify_error(v, E0659, "`%s` does not exist for elements of %s", op_info(a->op)->name,
                     dtype_name(b->dtype));
 }

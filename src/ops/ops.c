@@ -125,6 +125,16 @@ DType op_product_type(DType a, DType b) {
   return dtype_bits(a) == 8 ? DT_I32 : DT_I64;
 }
 
+bool op_atomic_takes(OpCode op, DType t) {
+  bool integers =
+      op == OP_ATOMIC_AND || op == OP_ATOMIC_OR || op == OP_ATOMIC_XOR || op == OP_ATOMIC_INC;
+  if (t == DT_F16 || t == DT_BF16)
+    return op == OP_ATOMIC_ADD;
+  if (dtype_bits(t) != 32 && dtype_bits(t) != 64)
+    return false;
+  return !integers || dtype_is_int(t);
+}
+
 /* the manual, Reductions: sums widen, extremes keep, indices and counts are i32. */
 DType op_reduce_type(OpCode op, DType t) {
   switch (table[op].rule) {

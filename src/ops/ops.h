@@ -101,6 +101,9 @@ DType op_reduce_type(OpCode op, DType t);
  * 8-bit integers, i64 of wider; DT_NONE where they do not go together (only the two f8 types mix).
  */
 DType op_product_type(DType a, DType b);
+/* Whether an atomic works on elements of this type: 32 and 64 bits, adding of f16 and bf16 too;
+ * bits and counters are integers. */
+bool op_atomic_takes(OpCode op, DType t);
 bool op_is_commutative(OpCode op);
 /* Whether evaluating it can fault: integer division by zero, a negative power of an integer. */
 bool op_can_fault(OpCode op, DType t);

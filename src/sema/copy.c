@@ -244,16 +244,6 @@ TExpr *sema_check_fill(Check *c, const AstExpr *e) {
 
 /* ---------------------------------------------------------------- atomics */
 
-/* The widths that hardware has; f16 and bf16 only for add. */
-static bool atomic_takes(OpCode op, DType t) {
-  if (t == DT_F16 || t == DT_BF16)
-    return op == OP_ATOMIC_ADD;
-  if (t == DT_BOOL || dtype_bits(t) < 32)
-    return false;
-  bool bits = op == OP_ATOMIC_AND || op == OP_ATOMIC_OR || op == OP_ATOMIC_XOR;
-  return !bits || dtype_is_int(t);
-}
-
 /* Fragments and locals belong to one thread: an atomic on them would mean nothing. */
 static bool atomic_place(Check *c, const TExpr *p, OpCode op, const AstExpr *ast) {
   if (sema_is_error(p))
@@ -270,7 +260,7 @@ static bool atomic_place(Check *c, const TExpr *p, OpCode op, const AstExpr *ast
     diag_hint(c->sink, d, "shared %s: …", b->name);
     return false;
   }
-  if (!atomic_takes(op, b->dtype)) {
+  if (!op_atomic_takes(op, b->dtype)) {
     diag_add(c->sink, E0314, ast->span, "%s does not work on %s elements", op_info(op)->name,
              dtype_name(b->dtype));
     return false;

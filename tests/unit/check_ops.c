@@ -713,6 +713,26 @@ START_TEST(table) {
 }
 END_TEST
 
+/* The manual, Atomics: 32 and 64 bits, and `add` of the two half floats. */
+START_TEST(atomics) {
+  static const OpCode of_all[] = {OP_ATOMIC_ADD, OP_ATOMIC_MAX, OP_ATOMIC_MIN, OP_ATOMIC_EXCHANGE,
+                                  OP_ATOMIC_CAS};
+  static const OpCode of_integers[] = {OP_ATOMIC_AND, OP_ATOMIC_OR, OP_ATOMIC_XOR, OP_ATOMIC_INC};
+  for (int t = 0; t <= DT_COUNT; t++) {
+    bool integer = t == DT_I32 || t == DT_U32 || t == DT_I64 || t == DT_U64;
+    bool wide = integer || t == DT_F32 || t == DT_F64;
+    for (int i = 0; i < 5; i++) {
+      bool half = i == 0 && (t == DT_F16 || t == DT_BF16);
+      ck_assert_msg(op_atomic_takes(of_all[i], (DType)t) == (wide || half), "%s of %s",
+                    op_info(of_all[i])->name, dtype_name((DType)t));
+    }
+    for (int i = 0; i < 4; i++)
+      ck_assert_msg(op_atomic_takes(of_integers[i], (DType)t) == integer, "%s of %s",
+                    op_info(of_integers[i])->name, dtype_name((DType)t));
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("ops");
   TCase *c = tcase_create("ops");
@@ -736,6 +756,7 @@ int main(void) {
   tcase_add_loop_test(c, folds, 0, DT_COUNT);
   tcase_add_test(c, folds_by_hand);
   tcase_add_test(c, table);
+  tcase_add_test(c, atomics);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);
