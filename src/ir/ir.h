@@ -272,7 +272,7 @@ typedef struct IrReport {
   int nparts;
 } IrReport;
 
-typedef enum IrEngine { IRE_AUTO, IRE_VECTOR, IRE_CP_ASYNC, IRE_BULK, IRE_TMA } IrEngine;
+typedef enum IrEngine { IRE_AUTO, IRE_TMA } IrEngine;
 typedef struct IrCopy { /* converts the dtype; outside: reads pad, writes nothing */
   IrRegion dst, src;
   IrExpr *pad; /* NULL: zero */
@@ -306,7 +306,7 @@ typedef struct IrScan { /* cumsum: OP_SUM; cummax: OP_RMAX */
 } IrScan;
 
 /* What computes a product, chosen at scheduled level. */
-typedef enum IrUnit { IRU_AUTO, IRU_FMA, IRU_MMA, IRU_WGMMA } IrUnit;
+typedef enum IrUnit { IRU_AUTO, IRU_FMA, IRU_WGMMA } IrUnit;
 typedef enum IrPolicy { IRG_AUTO, IRG_ROWS, IRG_COLUMNS, IRG_SQUARE } IrPolicy;
 typedef struct IrDot { /* c (+)= a @ b: c[m,n], a[m,k], b[k,n] after .trans */
   IrRegion a, b, c;

@@ -318,10 +318,13 @@ static void print_report(Printer *p, const IrReport *r) {
 
 /* ---------------------------------------------------------------- tile operations */
 
+const char *const ir_engine_names[] = {"auto", "tma", NULL};
+const char *const ir_unit_names[] = {"auto", "fma", "wgmma", NULL};
+const char *const ir_policy_names[] = {"auto", "rows", "columns", "square", NULL};
+
 /* Options in the order in which read_copy_options takes them.
  * `copy dst = src pad e engine tma signal full[s]` */
 static void print_copy(Printer *p, const IrCopy *c) {
-  static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   str_add(p->out, "copy ");
   print_region(p, &c->dst);
   str_add(p->out, " = ");
@@ -331,7 +334,7 @@ static void print_copy(Printer *p, const IrCopy *c) {
     ir_put_expr(p, c->pad, c->src.buf->dtype);
   }
   if (c->engine != IRE_AUTO)
-    str_addf(p->out, " engine %s", engines[c->engine]);
+    str_addf(p->out, " engine %s", ir_engine_names[c->engine]);
   if (c->signal.buf) {
     str_add(p->out, " signal ");
     print_access(p, &c->signal);
@@ -368,8 +371,6 @@ static void print_scan(Printer *p, const IrScan *s) {
 /* `+=` is accumulation; `=` starts from zero.
  * `dot acc += As @ Bs.T policy rows promote 128 tf32 unit wgmma async` */
 static void print_dot(Printer *p, const IrDot *d) {
-  static const char *const policies[] = {"auto", "rows", "columns", "square"};
-  static const char *const units[] = {"auto", "fma", "mma", "wgmma"};
   str_add(p->out, "dot ");
   print_region(p, &d->c);
   str_add(p->out, d->accumulate ? " += " : " = ");
@@ -377,12 +378,12 @@ static void print_dot(Printer *p, const IrDot *d) {
   str_add(p->out, " @ ");
   print_region(p, &d->b);
   if (d->policy != IRG_AUTO)
-    str_addf(p->out, " policy %s", policies[d->policy]);
+    str_addf(p->out, " policy %s", ir_policy_names[d->policy]);
   if (d->promote != -1)
     str_addf(p->out, " promote %d", d->promote);
   str_add(p->out, d->tf32 ? " tf32" : "");
   if (d->unit != IRU_AUTO)
-    str_addf(p->out, " unit %s", units[d->unit]);
+    str_addf(p->out, " unit %s", ir_unit_names[d->unit]);
   str_add(p->out, d->async ? " async" : "");
 }
 

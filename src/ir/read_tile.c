@@ -91,20 +91,22 @@ static void read_alloc(Reader *r, IrBlock *out, IrSpace space, Span at) {
 
 /* ---------------------------------------------------------------- copy */
 
+/* One of the words up to NULL, by its place; 0 and an error otherwise. */
+static int read_one_of(Reader *r, const char *const *word, const char *expected) {
+  for (int i = 0; word[i]; i++)
+    if (ir_tok_accept_word(r, word[i]))
+      return i;
+  ir_read_unexpected(r, expected);
+  return 0;
+}
+
 /* Each at most once, in the order of printing.
  * `pad e`, `engine tma`, `signal full[s]` */
 static bool read_copy_options(Reader *r, IrCopy *c) {
-  static const char *const engines[] = {"auto", "vector", "cp_async", "bulk", "tma"};
   if (ir_tok_accept_word(r, "pad"))
     c->pad = ir_read_expr_of(r, c->src.buf->dtype);
-  if (!r->broken && ir_tok_accept_word(r, "engine")) {
-    bool found = false;
-    for (int i = 0; i < 5 && !found; i++)
-      if ((found = ir_tok_accept_word(r, engines[i])))
-        c->engine = (IrEngine)i;
-    if (!found)
-      ir_read_unexpected(r, "auto, vector, cp_async, bulk or tma");
-  }
+  if (!r->broken && ir_tok_accept_word(r, "engine"))
+    c->engine = (IrEngine)read_one_of(r, ir_engine_names, "auto or tma");
   if (!r->broken && ir_tok_accept_word(r, "signal"))
     return ir_read_access(r, &c->signal);
   return !r->broken;
@@ -217,27 +219,16 @@ static void read_scan(Reader *r, IrBlock *out, Span at) {
   ir_add(r->k, out, IRK_SCAN, at)->as.scan = s;
 }
 
-/* One of four words, by its place; 0 and an error otherwise. */
-static int read_one_of(Reader *r, const char *const *word, const char *expected) {
-  for (int i = 0; i < 4; i++)
-    if (ir_tok_accept_word(r, word[i]))
-      return i;
-  ir_read_unexpected(r, expected);
-  return 0;
-}
-
 /* The schedule's words; none of them changes what a product is, but `tf32`.
  * `policy rows`, `promote 128`, `tf32`, `unit wgmma`, `async` */
 static void read_dot_options(Reader *r, IrDot *d) {
-  static const char *const policies[] = {"auto", "rows", "columns", "square"};
-  static const char *const units[] = {"auto", "fma", "mma", "wgmma"};
   if (ir_tok_accept_word(r, "policy"))
-    d->policy = (IrPolicy)read_one_of(r, policies, "auto, rows, columns or square");
+    d->policy = (IrPolicy)read_one_of(r, ir_policy_names, "auto, rows, columns or square");
   if (!r->broken && ir_tok_accept_word(r, "promote"))
     d->promote = (int)ir_tok_int(r, -1, 1 << 20, "a number of K");
   d->tf32 = !r->broken && ir_tok_accept_word(r, "tf32");
   if (!r->broken && ir_tok_accept_word(r, "unit"))
-    d->unit = (IrUnit)read_one_of(r, units, "auto, fma, mma or wgmma");
+    d->unit = (IrUnit)read_one_of(r, ir_unit_names, "auto, fma or wgmma");
   d->async = !r->broken && ir_tok_accept_word(r, "async");
 }
 

@@ -357,7 +357,7 @@ static void tile_op(Random *g, IrBlock *b) {
   case 0: {
     IrCopy c = {.dst = region(g), .src = region(g)};
     c.pad = chance(g, 40) ? expr(g, c.src.buf->dtype, 1) : NULL;
-    c.engine = scheduled ? (IrEngine)below(g, 5) : IRE_AUTO;
+    c.engine = scheduled ? (IrEngine)below(g, 2) : IRE_AUTO;
     if (chance(g, 20))
       c.signal = access_of(g, some_tile(g));
     add(g, b, IRK_COPY)->as.copy = c;
@@ -393,7 +393,7 @@ static void tile_op(Random *g, IrBlock *b) {
     d.promote = chance(g, 50) ? -1 : (int)below(g, 256);
     d.tf32 = chance(g, 30);
     d.async = scheduled && chance(g, 50);
-    d.unit = scheduled ? (IrUnit)below(g, 4) : IRU_AUTO;
+    d.unit = scheduled ? (IrUnit)below(g, 3) : IRU_AUTO;
     add(g, b, IRK_DOT)->as.dot = d;
   }
   }
