@@ -14,7 +14,7 @@
 #include "src.h"
 #include "str.h"
 
-typedef enum DiagSeverity { SEV_ERROR, SEV_WARNING, SEV_NOTE } DiagSeverity;
+typedef enum DiagSeverity { SEV_ERROR, SEV_WARNING } DiagSeverity;
 
 typedef enum DiagCode {
 #define DIAG(code, severity, title, page) code,
@@ -45,7 +45,7 @@ typedef struct DiagSink {
   size_t n, cap;
   size_t errors;
   size_t limit;   /* errors past it are counted, not kept; 20 by default; so are warnings */
-  size_t kept[3]; /* by severity */
+  size_t kept[2]; /* by severity */
   Diag spare;     /* what diag_add returns past the limit */
 } DiagSink;
 

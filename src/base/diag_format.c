@@ -330,7 +330,7 @@ static void show_note(Printer *p, const DiagNote *note) {
 
 /* The first line: place, severity, code, what is wrong. */
 static void show_heading(Printer *p, const Diag *d) {
-  static const char *const words[] = {"error", "warning", "note"};
+  static const char *const words[] = {"error", "warning"};
   add_place(p, clamped(d->span));
   str_add(p->out, p->main_color);
   str_addf(p->out, "%s[%s]: ", words[d->severity], diag_name(d->code));
@@ -355,7 +355,7 @@ void diag_format(const Diag *d, bool color, Str *out) {
       show_note(&p, &d->notes[i]);
     return;
   }
-  const char *const severities[] = {p.colors->error, p.colors->warning, p.colors->note};
+  const char *const severities[] = {p.colors->error, p.colors->warning};
   p.main_color = severities[d->severity];
   show_heading(&p, d);
   p.spans[p.nspans++] = (Marked){clamped(d->span), NULL, '^'};

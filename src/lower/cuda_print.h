@@ -100,8 +100,7 @@ enum {
   PREC_SHIFT,
   PREC_ADD,
   PREC_MUL,
-  PREC_UNARY,
-  PREC_CALL
+  PREC_UNARY
 };
 void cuda_expr(Printer *p, const IrExpr *e, int prec, Str *out);
 /* Appends an integer modulo 2^32 as an unsigned. */
