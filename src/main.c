@@ -289,8 +289,9 @@ void cli_report(const Cli *c, Session *s) {
   arena_free(a);
 }
 
-/* After all output: a write that failed late, to a full disk, is seen here. */
-int cli_finish(int status) {
+/* Flushes standard output; the exit status, 2 where writing failed. After all output: a write that
+ * failed late, to a full disk, is seen here. */
+static int finish(int status) {
   if (fflush(stdout) == 0 && !ferror(stdout))
     return status;
   if (status == 0)
@@ -515,5 +516,5 @@ int main(int argc, char **argv) {
     status = open_output(&c);
   if (!status)
     status = close_output(&c, dispatch(&c, argc, argv, at));
-  return cli_finish(status);
+  return finish(status);
 }

@@ -20,8 +20,6 @@ typedef struct Cli {
 Session *cli_session(const Cli *c, SessionMode mode);
 /* Writes the session's diagnostics to standard error. */
 void cli_report(const Cli *c, Session *s);
-/* Flushes standard output; the exit status, 2 where writing failed. */
-int cli_finish(int status);
 
 /* Each gets its words in argv[at] … argv[argc - 1] and returns the exit status. */
 int command_check(Cli *c, int argc, char **argv, int at);

@@ -164,8 +164,6 @@ void eval_live_tile(Compiler *c, const IrBuffer *b);
 bool eval_spins(IrStmt *s);
 /* CONTINUE of a MAP or loop under a condition that may differ between lanes. */
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind);
-/* A coordinate as the sum of a uniform base and multiples of the MAP's indices. */
-void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out);
 /* The axis of the MAP that an i64 is a constant multiple of, but for what the MAP does not change;
  * -1: there is no such axis. */
 int eval_index_axis(Compiler *c, IrExpr *e);

@@ -7,6 +7,7 @@
  * written by the MAP it stands in (then the tile is marked once, not strip by strip), whether its
  * value varies, and whether its element does. A load whose tile nobody writes in the MAP may read
  * in place.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c.
  */
 #include "compile.h"
 
@@ -75,8 +76,9 @@ static bool take_apart(Compiler *c, IrExpr *e, Affine *out, int depth) {
   }
 }
 
-/* Where a coordinate cannot be taken apart its lanes are computed. */
-void eval_compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
+/* A coordinate as the sum of a uniform base and multiples of the MAP's indices. Where it cannot be
+ * taken apart its lanes are computed. */
+static void compile_affine(Compiler *c, IrExpr *e, EvalAffine *out) {
   Affine a = {0};
   *out = (EvalAffine){.base = {NO_REG, 0}};
   e = ir_cast(c->k, e, DT_I64);
@@ -179,7 +181,7 @@ static EvalAccess *access_of(Compiler *c, const IrAccess *at) {
   x->check = at->check;
   x->type = at->buf->dtype;
   for (int i = 0; i < x->rank; i++) {
-    eval_compile_affine(c, at->index[i], &x->index[i]);
+    compile_affine(c, at->index[i], &x->index[i]);
     x->vector = x->vector || eval_value_varies(c, at->index[i]);
   }
   return x;

@@ -288,9 +288,8 @@ static inline bool shadow_engine_quick(DevBlock *d, int64_t k, Stamp s, Stamp kn
   g->flags |= GR_READ;
   return true;
 }
-/* The instruction that wrote a granule, and the one that an engine's stamp stands for. */
+/* The instruction that wrote a granule. */
 uint32_t eval_writer_pc(const DevBlock *d, uint32_t granule);
-uint32_t eval_reader_pc(const DevBlock *d, uint32_t granule, Stamp s);
 /* Bytes just written by eval_shadow_write get another stamp. */
 void eval_shadow_restamp(EvalAgent *a, int64_t offset, int n, Stamp s);
 /* Granules that this warp's lanes wrote are fenced now. */

@@ -149,6 +149,16 @@ EvalResult eval_shadow_read(EvalAgent *a, int lane, int64_t offset, int n) {
   return EVAL_OK;
 }
 
+/* The instruction that a reader's stamp stands for. Of products the ring still holds the latest. */
+static uint32_t reader_pc(const DevBlock *d, uint32_t k, Stamp s) {
+  int comp = (int)(s >> 24);
+  if (comp < COMP_PRODUCT || comp >= COMP_BULK)
+    return d->more[k].read;
+  const Warpgroup *w = &d->group[comp - COMP_PRODUCT];
+  uint32_t number = s & 0xFFFFFF;
+  return number + PRODUCTS > w->issued ? w->product[number % PRODUCTS].pc : UINT32_MAX;
+}
+
 /* Readers that may not be done: engines, and threads of other warps. */
 static EvalResult check_readers(EvalAgent *a, int64_t k, uint16_t bits) {
   DevBlock *d = dev_block(a);
@@ -157,7 +167,7 @@ static EvalResult check_readers(EvalAgent *a, int64_t k, uint16_t bits) {
   for (int i = 0; i < 4; i++)
     if (!clock_knows(c, d->readers[k].by[i]))
       return fault_overwrite(a, k * GRANULE, d->readers[k].by[i],
-                             eval_reader_pc(d, (uint32_t)k, d->readers[k].by[i]));
+                             reader_pc(d, (uint32_t)k, d->readers[k].by[i]));
   for (int i = 0; i < 4 && g->flags & GR_WORD_READ; i++)
     if ((bits >> 4 * i & 15) == 15 && !clock_knows(c, d->word_reader[4 * k + i]))
       return fault_overwrite(a, k * GRANULE + 4 * i, d->word_reader[4 * k + i], d->more[k].read);
@@ -308,16 +318,6 @@ uint32_t eval_writer_pc(const DevBlock *d, uint32_t k) {
     return d->more[k].wrote;
   const Record *r = eval_load_record(d, g);
   return r ? r->pc : UINT32_MAX;
-}
-
-/* Likewise products: the ring still holds the latest ones. */
-uint32_t eval_reader_pc(const DevBlock *d, uint32_t k, Stamp s) {
-  int comp = (int)(s >> 24);
-  if (comp < COMP_PRODUCT || comp >= COMP_BULK)
-    return d->more[k].read;
-  const Warpgroup *w = &d->group[comp - COMP_PRODUCT];
-  uint32_t number = s & 0xFFFFFF;
-  return number + PRODUCTS > w->issued ? w->product[number % PRODUCTS].pc : UINT32_MAX;
 }
 
 /* The asynchronous proxy sees generic writes only after the writer's own fence, and a barrier

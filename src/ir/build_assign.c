@@ -9,8 +9,6 @@
  */
 #include "build_impl.h"
 
-#include <string.h>
-
 /* ---------------------------------------------------------------- who reads what */
 
 /* Expressions are hash-consed: equal ones are equal pointers. */
@@ -24,12 +22,6 @@ static bool same_region(const IrRegion *a, const IrRegion *b) {
       return false;
   }
   return true;
-}
-
-/* Rank and extents, whatever the dtype. */
-bool build_same_shape(const SemaType *x, const SemaType *y) {
-  return x->rank == y->rank &&
-         memcmp(x->extent, y->extent, sizeof *x->extent * (size_t)x->rank) == 0;
 }
 
 /* The place that is assigned, while its value is looked through. */
@@ -89,7 +81,7 @@ static bool expr_touches(const TExpr *e, const IrBuffer *buf) {
 static bool region_elsewhere(const TExpr *e, const Reads *r, bool straight) {
   if (build_buf(e->as.region.buf) != r->dst->buf)
     return false;
-  if (!straight || !build_same_shape(&e->type, r->shape))
+  if (!straight || !sema_type_same_shape(&e->type, r->shape))
     return true;
   IrRegion own = {.buf = r->dst->buf, .trans = e->as.region.trans};
   for (int i = 0; i < own.buf->rank; i++) {
@@ -319,7 +311,7 @@ static void branch_to(Build *b, TExpr *e, const IrRegion *dst) {
 static bool fits(const TExpr *e, const IrRegion *dst) {
   SemaType t = shape_of(dst);
   return e->type.kind == TY_TILE && e->type.dtype == dst->buf->dtype &&
-         build_same_shape(&e->type, &t);
+         sema_type_same_shape(&e->type, &t);
 }
 
 /* `x = y` of tiles: a copy says more to the passes than a MAP. */

@@ -63,9 +63,6 @@ IrRegion build_operand(Build *b, TExpr *e, const IrBuffer *avoid);
 void build_assign(Build *b, const IrRegion *dst, TExpr *e);
 IrExpr *build_reduce_scalar(Build *b, TExpr *e);
 
-/* Whether two tile types have one shape. */
-bool build_same_shape(const SemaType *x, const SemaType *y);
-
 /* --- build_stmt.c --- */
 void build_stmts(Build *b, const TStmts *s);
 

@@ -98,8 +98,6 @@ IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from);
 IrExpr *expand_element(Simple *s, const IrAccess *a); /* the same of an access in a MAP's body */
 /* Whether this thread is the first of those that hold the same; NULL: it always is. */
 IrExpr *expand_is_owner(Simple *s, const Frag *f);
-/* The part of the coordinate along an axis that the thread decides, i32. */
-IrExpr *expand_thread_part(Simple *s, const Frag *f, int axis);
 
 /* tiles.c: where the program's tiles lie, into the request's notes. */
 void low_note_tiles(Simple *s);

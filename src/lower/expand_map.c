@@ -9,7 +9,8 @@
 
 /* ---------------------------------------------------------------- coordinates */
 
-IrExpr *expand_thread_part(Simple *s, const Frag *f, int axis) {
+/* The part of the coordinate along an axis that the thread decides, i32. */
+static IrExpr *thread_part(Simple *s, const Frag *f, int axis) {
   IrKernel *k = s->k;
   IrExpr *sum = low_i32(s, 0), *t = ir_ref(k, s->tid);
   for (int i = 0; i < f->nthread; i++) {
@@ -43,7 +44,7 @@ static const char *const names[IR_MAX_RANK] = {"row", "col", "at2", "at3",
 /* Names the thread's part of each coordinate, so that the text says it once. */
 static void thread_parts(Simple *s, const Frag *f, IrExpr **base) {
   for (int d = 0; d < f->rank; d++) {
-    IrExpr *e = expand_thread_part(s, f, d);
+    IrExpr *e = thread_part(s, f, d);
     base[d] = e->nargs ? ir_ref(s->k, low_emit_let(s, f->rank == 1 ? "at" : names[d], e)) : e;
   }
 }

@@ -117,10 +117,6 @@ int luat_call(lua_State *L, Value fn, int first, int last);
 /* tile.check(k, {a, b}), tile.bench(k, {a, b}, opts). */
 int luat_kernel_check(lua_State *L);
 int luat_kernel_bench(lua_State *L);
-/* Nested tables of numbers as a new tensor. */
-int luat_tensor_of(lua_State *L);
-/* The reference that a value of Lua's in the session holds; LUA_NOREF where it is none. */
-int luat_reference(Value v);
 /* A function or table at an index as a value of the session. Runs under an entry. */
 Value luat_foreign(Luat *t, lua_State *L, int index);
 void luat_unref(Luat *t); /* one holder less of the state's memory */

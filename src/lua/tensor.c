@@ -377,7 +377,7 @@ static int nested_shape(lua_State *L, int64_t *extent) {
 }
 
 /* tile.tensor("f32", {{1, 2}, {3, 4}}); of a tensor: a copy in that type. */
-int luat_tensor_of(lua_State *L) {
+static int tensor_of(lua_State *L) {
   size_t n = 0;
   const char *name = luaL_checklstring(L, 1, &n);
   Fill f = {.t = luat_of(L), .L = L};
@@ -453,9 +453,9 @@ static const luaL_Reg operators[] = {{"__add", operator_add},
                                      {NULL, NULL}};
 
 static const luaL_Reg functions[] = {
-    {"tensor", luat_tensor_of}, {"matmul", operator_matmul}, {"eq", operator_eq},
-    {"ne", operator_ne},        {"lt", operator_lt},         {"le", operator_le},
-    {"gt", operator_gt},        {"ge", operator_ge},         {NULL, NULL}};
+    {"tensor", tensor_of}, {"matmul", operator_matmul}, {"eq", operator_eq},
+    {"ne", operator_ne},   {"lt", operator_lt},         {"le", operator_le},
+    {"gt", operator_gt},   {"ge", operator_ge},         {NULL, NULL}};
 
 /* The module is at the top of the stack, with the builtins in it: they are methods as well. */
 void luat_open_tensor(lua_State *L) {

@@ -121,7 +121,8 @@ static const ForeignOps function_ops = {"a Lua function", call_held, field_of_he
 static const ForeignOps table_ops = {"a Lua table", call_held, field_of_held, release_held};
 static const ForeignOps other_ops = {"a Lua value", call_held, field_of_held, release_held};
 
-int luat_reference(Value v) {
+/* The reference that a value of Lua's in the session holds; LUA_NOREF where it is none. */
+static int reference_of(Value v) {
   if (v.kind != VAL_FOREIGN)
     return LUA_NOREF;
   const ForeignOps *ops = v.as.obj->as.foreign.ops;
@@ -358,8 +359,8 @@ static void push_value(lua_State *L, Value v, int depth) {
     push_record(L, v.as.obj, depth);
     break;
   default:
-    if (luat_reference(v) != LUA_NOREF)
-      lua_rawgeti(L, LUA_REGISTRYINDEX, luat_reference(v));
+    if (reference_of(v) != LUA_NOREF)
+      lua_rawgeti(L, LUA_REGISTRYINDEX, reference_of(v));
     else
       push_userdata(L, v);
     break;

@@ -312,8 +312,7 @@ ParseStatus parse_file(const ParseInput *in, AstFile **out);
 
 /* "+", "and", "=="; "" for AST_NO_OP. */
 const char *ast_op_text(AstOp op);
-/* "call", "let", …: the word of ast.def. */
-const char *ast_expr_name(AstExprKind kind);
+/* "let", "if", …: the word of ast.def. */
 const char *ast_stmt_name(AstStmtKind kind);
 
 /* The canonical text of the tree (--emit ast): a line a statement, indented by block, expressions

@@ -29,7 +29,7 @@ const char *ast_op_text(AstOp op) {
 }
 
 /* The word that opens its form. */
-const char *ast_expr_name(AstExprKind kind) {
+static const char *expr_name(AstExprKind kind) {
   static const char *const names[EXPR_COUNT] = {
 #define EXPR(kind, name) [EXPR_##kind] = name,
 #include "ast.def"
@@ -114,7 +114,7 @@ static void print_compare(Str *out, const AstExpr *e) {
 
 /* Tuples and lists differ by their word only. */
 static void print_list(Str *out, const AstExpr *e) {
-  str_addf(out, "(%s", ast_expr_name(e->kind));
+  str_addf(out, "(%s", expr_name(e->kind));
   for (size_t i = 0; i < e->as.list.n; i++)
     print_part(out, e->as.list.v[i]);
   str_addc(out, ')');
@@ -143,7 +143,7 @@ static void print_leaf(Str *out, const AstExpr *e) {
   else if (e->kind == EXPR_NAME)
     str_add(out, e->as.name);
   else
-    str_add(out, ast_expr_name(e->kind));
+    str_add(out, expr_name(e->kind));
 }
 
 /* (word first rest…) */
@@ -160,7 +160,7 @@ static void print_form(Str *out, const char *word, const AstExpr *x, const AstEx
 
 /* `call` and `with` have the same shape. */
 static void print_call(Str *out, const AstExpr *e) {
-  str_addf(out, "(%s", ast_expr_name(e->kind));
+  str_addf(out, "(%s", expr_name(e->kind));
   print_part(out, e->as.call.fn);
   print_args(out, &e->as.call.args);
   str_addc(out, ')');
@@ -189,7 +189,7 @@ void ast_print_expr(const AstExpr *e, Str *out) {
     break;
   case EXPR_BENCH:
   case EXPR_CHECK:
-    print_form(out, ast_expr_name(e->kind), e->as.run, NULL, NULL);
+    print_form(out, expr_name(e->kind), e->as.run, NULL, NULL);
     break;
   case EXPR_ATTR:
     str_add(out, "(.");

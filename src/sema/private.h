@@ -126,8 +126,6 @@ SemaType sema_type_kind(SemaKind k);
 SemaType sema_type_tile(DType t, int rank, const int64_t *extent);
 /* The same with its dtype made definite: an int is i64, a float f64. */
 SemaType sema_type_definite(SemaType t);
-/* Whether rank and extents agree, whatever the dtypes. */
-bool sema_type_same_shape(const SemaType *a, const SemaType *b);
 
 /* A variable without a known range. */
 TVar *sema_tvar_new(Check *c, TVarKind kind, const char *name, DType t, Span span);

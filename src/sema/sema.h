@@ -489,5 +489,7 @@ SemaTree *sema_check(Arena *a, const SemaKernel *k, const SemaSpec *s, DiagSink 
 
 /* "f16[128, 64]", "int": for messages. */
 const char *sema_type_name(Arena *a, const SemaType *t);
+/* Whether rank and extents agree, whatever the dtypes. */
+bool sema_type_same_shape(const SemaType *a, const SemaType *b);
 
 #endif

@@ -242,9 +242,10 @@ static void run_split(void *ctx, size_t i, int worker) {
   s->fn(s->ctx, lo, hi);
 }
 
-/* Results do not depend on how the range is cut: every piece writes its own elements. */
-void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, size_t lo, size_t hi),
-                    void *ctx) {
+/* Runs fn over [0, n) in pieces, on the pool where n is worth it. Results do not depend on how the
+ * range is cut: every piece writes its own elements. */
+static void in_pieces(Session *s, size_t n, size_t piece,
+                      void (*fn)(void *ctx, size_t lo, size_t hi), void *ctx) {
   Split split = {fn, ctx, n, piece};
   if (n > piece)
     pool_run(session_pool(s), (n + piece - 1) / piece, run_split, &split);
@@ -341,8 +342,8 @@ static Value apply_tensors(Session *s, const Operation *o, const SemaRule *rule,
   j->pieces = ((size_t)j->runs.length + PIECE - 1) / PIECE;
   size_t total = j->pieces * (size_t)j->runs.runs;
   bool large = tensor_count(out) >= PARALLEL_FROM;
-  arith_parallel(s, total, large ? (total + 4 * PIECES_A_TASK) / (4 * PIECES_A_TASK) : total,
-                 run_pieces, j);
+  in_pieces(s, total, large ? (total + 4 * PIECES_A_TASK) / (4 * PIECES_A_TASK) : total, run_pieces,
+            j);
   session_stop(s);
   if (atomic_load(&j->fault))
     no_result(s, rule->op, o->span);

@@ -495,8 +495,9 @@ static void run_here(Launch *l) {
   launch_forget(l);
 }
 
-/* Strided outputs were computed in a contiguous copy; their elements go back here, one by one. */
-Value launch_result(Launch *l) {
+/* The call's value. Strided outputs were computed in a contiguous copy; their elements go back
+ * here, one by one. */
+static Value launch_result(Launch *l) {
   Value *out = ARENA_ARRAY(session_scratch(l->s), Value, l->n);
   size_t n = 0;
   Str why = session_str(l->s);

@@ -138,8 +138,6 @@ Value host_module_value(const Module *m, size_t i);
 Value *host_lookup(Session *s, const char *name);
 /* Binds a name at the top level of the running file. */
 void host_set_global(Session *s, const char *name, Value v);
-/* Chooses where kernels run, or fails with exit status 4. */
-void device_use(Session *s, const char *name, Span span);
 /* Waits for all queued calls; a fault of one fails at the call's place. */
 void device_finish(Session *s);
 

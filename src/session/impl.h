@@ -189,9 +189,6 @@ SemaNum arith_number(Value v);
 Value arith_bitcast(Session *s, Value v, DType t, Span span, Span where);
 /* Gives a value a written scalar type; tensors are converted element by element. */
 Value arith_convert(Session *s, Value v, DType t, Span span);
-/* Runs fn over [0, n) in pieces, on the pool where n is worth it. */
-void arith_parallel(Session *s, size_t n, size_t piece, void (*fn)(void *ctx, size_t lo, size_t hi),
-                    void *ctx);
 
 /* Indexing (index.c) ----------------------------------------------------------------------- */
 
@@ -253,6 +250,8 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 /* A text with kernels was read: if they may run on a device, its driver starts in the background.
  */
 void device_expect(Session *s);
+/* Chooses where kernels run, or fails with exit status 4. */
+void device_use(Session *s, const char *name, Span span);
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
 /* Whether kernels run on a GPU. Opens it on first use; fails where it was asked for by name and is

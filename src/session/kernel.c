@@ -10,8 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Made on first use. */
-KernelCache *kernel_cache(Session *s) {
+/* All specialisations of the session; made on first use. */
+static KernelCache *kernel_cache(Session *s) {
   if (!s->kernels) {
     s->kernels = ARENA_NEW(s->arena, KernelCache);
     s->kernels->by_ast = map_new(s->arena);

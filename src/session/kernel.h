@@ -85,8 +85,6 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
 void launch_forget(Launch *l);
 /* Puts the tensors' host memory into l->b, and fresh maps of what is written into l->written. */
 void launch_arguments(Launch *l, EvalChecks checks);
-/* After a run: copies results back to strided arguments; the call's value. */
-Value launch_result(Launch *l);
 /* The variant for the session's target and the launch's tensors. Valid as long as the
  * specialisation. */
 Variant *launch_variant(Launch *l);
@@ -152,8 +150,6 @@ int64_t session_sms(Session *s);
 /* The arena of the launch's specialisation, leaving to the boundary that is open now: it may have
  * been made under one that is gone. */
 Arena *spec_arena(const Launch *l);
-/* All specialisations of the session. */
-KernelCache *kernel_cache(Session *s);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
 double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
