@@ -17,4 +17,19 @@ IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
+/* From the tile level to the Hopper schedule, in this order; each says in its file what goes in and
+ * what comes out (sched.h is what they share). */
+IrKernel *low_select(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_turns(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_roles(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_rotate(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+
+/* Of the thread level (approx.c). */
+IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+
 #endif

@@ -1,4 +1,4 @@
-/* sched.h: the passes from the tile level to the Hopper schedule; what their files share. Private.
+/* sched.h: what the passes from the tile level to the Hopper schedule share. Private.
  *
  * The form between passes is the scheduled IR itself: what a pass decides it writes into the kernel
  * (a product's unit, a copy's engine, a tile's layout and stages, the block's threads). A pass that
@@ -18,19 +18,6 @@ IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...)
 
 /* What a pass chose, once. */
 void sched_note(const LowerRequest *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The passes, in this order; each says in its file what goes in and what comes out. */
-IrKernel *low_select(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_turns(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_tile_loop(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_copies(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_channels(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_roles(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_rotate(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-/* Of the thread level. */
-IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 /* sched_tools.c: what statements do to buffers. */
 typedef struct SchedUses { /* of one buffer, over a block with everything nested in it */
