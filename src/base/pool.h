@@ -1,7 +1,7 @@
 /* pool.h: the thread pool: block ranges over POSIX threads, no OpenMP.
  *
- * Workers never jump and never raise: they report through what they are given and through
- * pool_stop. The calling thread works too, as worker 0.
+ * Workers never jump and never raise: they report through what they are given, and may end the run
+ * by pool_stop. The calling thread works too, as worker 0. Tests: tests/unit/check_base_pool.c.
  */
 #ifndef TILESH_BASE_POOL_H
 #define TILESH_BASE_POOL_H

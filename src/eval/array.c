@@ -6,6 +6,7 @@
  * and lane inside a MAP.
  * These arrays have no address, so nothing else can see them and nothing is told to the devices,
  * but for registers that a product in flight still reads or writes.
+ * Tests: tests/unit/check_eval.c (local_arrays), tests/unit/check_thread.c.
  */
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * atomics run one after the other (compile.c), so the bits are the same every time.
  * The order between an atomic and plain accesses of other blocks needs no fence of its own: blocks
  * that read what others stored run on one thread, see compile.c.
+ * Tests: tests/unit/check_eval.c (blocks, atomics).
  */
 #include <string.h>
 

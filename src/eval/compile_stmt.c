@@ -8,6 +8,7 @@
  * instruction is known when it is compiled. A mask register holds a byte a lane and their number,
  * so that full and empty masks cost one comparison. Uniform conditions inside a MAP stay plain
  * jumps: most guards and most loops are that.
+ * Tests: tests/unit/check_eval.c (control by lanes).
  */
 #include "compile.h"
 #include "sched.h"

@@ -4,6 +4,7 @@
  * addresses when it runs. Which letter means what: ops.def, machine.h.
  * The template is shared by all agents and blocks; only addresses of registers differ. Reading a
  * register array that nothing wrote is caught in thread.c, before the row's function sees it.
+ * Tests: tests/unit/check_thread.c.
  */
 #include "compile.h"
 

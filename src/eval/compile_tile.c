@@ -6,6 +6,7 @@
  * A MAP's prologue holds what its body needs but cannot change: it runs once a MAP, not once a
  * strip. The body is compiled as if it ran once; that it runs for each strip is BC_MAP_NEXT's
  * affair.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c.
  */
 #include <string.h>
 

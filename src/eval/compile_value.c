@@ -8,6 +8,7 @@
  * cache. Three tables by expression say what is known: where its value is, whether it varies, and
  * on what level of the program it depends. They grow, because taking coordinates apart makes
  * expressions.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c.
  */
 #include <string.h>
 

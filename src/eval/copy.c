@@ -6,6 +6,7 @@
  * Outside and inside are known by axis, so a row is at most three pieces: pad, copy, pad. A copy
  * within one tile goes through a copy of its source: every element is assigned once the right side
  * is complete.
+ * Tests: tests/unit/check_eval.c (copies), tests/unit/check_eval_tiles.c (regions).
  */
 #include <string.h>
 

@@ -2,6 +2,7 @@
  *
  * A fault is text at once: what it names may be gone when it is reported. It lives in the block,
  * whose worker keeps it until a lower block's fault replaces it or the launch ends.
+ * Tests: tests/unit/check_eval.c (faults).
  */
 #include <stdarg.h>
 #include <stdio.h>

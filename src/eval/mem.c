@@ -4,6 +4,7 @@
  * form, or the reverse. Nothing is checked here.
  * Four widths serve all types: bits are moved. Only narrow floats change on the way, between their
  * 16 or 8 bits in a tensor and f32 in a register or tile.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c (every code of the narrow floats).
  */
 #include <string.h>
 

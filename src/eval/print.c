@@ -5,6 +5,7 @@
  * takes no memory; the text of others is kept until their turn. After a fault nothing of later
  * blocks shows.
  * Texts are kept by block in an arena that lives as long as the launch.
+ * Tests: tests/unit/check_eval.c (prints_come_in_block_order).
  */
 #include "run.h"
 

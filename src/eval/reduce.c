@@ -5,6 +5,7 @@
  * Three ways with the same order of elements: line by line; across, when the lanes are neighbours
  * along another axis; and turned, when many short rows are folded along their length, where a
  * serial chain of additions would otherwise wait for itself.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c (folds and scans).
  */
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * that lie inside. A region of a global tensor may reach beyond it; one of a tile may not.
  * The range that lies inside is found by axis, with origins as far out as i64 goes; no address is
  * formed from an index that is not in it.
+ * Tests: tests/unit/check_eval.c (copies), tests/unit/check_eval_tiles.c (regions).
  */
 #include <string.h>
 

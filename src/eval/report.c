@@ -5,6 +5,7 @@
  * lane that takes part reports by itself.
  * An assertion's message is evaluated only when it fails. Tiles print whole, as the tensor they
  * hold.
+ * Tests: tests/unit/check_eval.c (assertions_and_regions, prints_come_in_block_order).
  */
 #include <string.h>
 

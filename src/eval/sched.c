@@ -8,6 +8,7 @@
  * each of its warpgroups; the agent outside roles is all producers and all consumers at once.
  * Products take effect as late as the program's waits allow. Until then their result belongs to
  * them, and their operands must stay as they are.
+ * Tests: tests/unit/check_scheduled.c.
  */
 #include "sched.h"
 

@@ -3,6 +3,7 @@
  * In: TILE_LOOP's counts. Out: the indices of this block's tiles: numbers block, block + blocks, …
  * so that all blocks together do each tile once. `group n` walks n rows of tiles down before it
  * goes across; a dynamic loop hands out the same numbers, here in the order that round robin gives.
+ * Tests: tests/unit/check_scheduled.c (each_tile_once), tests/unit/check_eval.c.
  */
 #include "sched.h"
 

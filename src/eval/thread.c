@@ -2,6 +2,7 @@
  *
  * The row's function may say that it is blocked: then nothing has happened and the same instruction
  * runs again when the scheduler comes back to the agent.
+ * Tests: tests/unit/check_thread.c.
  */
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* thread_report.c: the words of the thread level's faults and of its deadlock report. */
+/* thread_report.c: the words of the thread level's faults and of its deadlock report.
+ * Tests: tests/unit/check_thread.c, tests/mutants.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  * tile operations, which is kept.
  * The code before the program's start runs here, once an agent: constants spread over lanes, and
  * what follows from the launch's extents alone.
+ * Tests: tests/unit/check_eval.c, tests/unit/check_scheduled.c.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-/* none.c: a build without Lua (configure --without-lua): programs that use it are told so. */
+/* none.c: a build without Lua (configure --without-lua): programs that use it are told so.
+ * Tests: tests/unit/check_lua.c (without_lua_it_says_so), which does as this file.
+ */
 #include "lua.h"
 
 const SessionLua *luat_language(void) {
