@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "impl.h"
 
 enum { PRINT_DEPTH = 50 };
@@ -318,12 +319,14 @@ static void print_record(Session *s, const Object *o, int depth, Str *out) {
 }
 
 /* Inside a list small ones are shown on one line, large ones by their type. */
-static void print_tensor(Session *s, const Tensor *t, bool inside, Str *out) {
+static void print_tensor(Session *s, Value v, bool inside, Str *out) {
+  const Tensor *t = v.as.tensor;
   TensorPrint how = {.width = s->options.width, .header = !inside};
   if (inside && tensor_count(t) > 20) {
     tensor_add_type(t, out);
     return;
   }
+  host_tensor(s, v, (Span){NULL, 0, 0}, "what is shown");
   size_t from = out->n;
   tensor_print(t, &how, out);
   out->n--; /* the newline: print adds its own */
@@ -363,7 +366,7 @@ static void print_object(Session *s, Value v, bool quoted, int depth, Str *out) 
     str_add(out, o->as.foreign.ops->what);
     break;
   default:
-    print_tensor(s, v.as.tensor, depth > 0, out);
+    print_tensor(s, v, depth > 0, out);
     break;
   }
 }

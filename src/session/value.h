@@ -151,7 +151,8 @@ static inline const char *val_text(Value v) {
 
 /* "an int", "f16[3, 4]", "a kernel": for messages. */
 const char *val_describe(Session *s, Value v);
-/* As print shows it; quoted: strings in quotes (inside lists). */
+/* As print shows it; quoted: strings in quotes (inside lists). Elements of tensors come from the
+ * device where they lie there, and what went wrong there fails the statement. */
 void val_print(Session *s, Value v, bool quoted, Str *out);
 
 #endif
