@@ -38,6 +38,7 @@ struct Plan {
   struct Plan *next;
   uint64_t generation;
   SessionGpu *g;
+  const Target *target; /* `:set arch` at the prompt changes the session's */
   const CudaText *text;
   const char *called; /* the kernel's name */
   size_t n, ninputs;  /* parameters of the launch; inputs and inouts, which stand first */
@@ -161,6 +162,7 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
     return;
   p->generation = l->s->generation;
   p->g = l->s->gpu;
+  p->target = session_target(l->s);
   p->text = g->text;
   p->called = l->name;
   p->n = l->n;
@@ -211,9 +213,10 @@ static bool apart(const Plan *p, const Args *a) {
   return true;
 }
 
-static bool fits(const Plan *p, const Session *s, const Args *a) {
-  if (p->generation != s->generation || p->g != s->gpu || a->npos != p->ninputs ||
-      a->n != p->ninputs + p->given || (p->given && strcmp(a->names[p->ninputs], "out") != 0))
+static bool fits(const Plan *p, Session *s, const Args *a) {
+  if (p->generation != s->generation || p->g != s->gpu || p->target != session_target(s) ||
+      a->npos != p->ninputs || a->n != p->ninputs + p->given ||
+      (p->given && strcmp(a->names[p->ninputs], "out") != 0))
     return false;
   for (size_t i = 0; i < a->n; i++)
     if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i], p->g)
