@@ -2,7 +2,8 @@
  *
  * In: --device, use_device, :device. Out: the device in use, or none; those that were used before
  * stay open, for tensors live there. One is opened when the first kernel is called, never before;
- * without --device a missing one is no error. Tests: tests/gpu; without a device tests/cli/run;
+ * without --device a missing one is no error. Also what kernels are compiled for, which the
+ * evaluator's way asks as well. Tests: tests/gpu; without a device tests/cli/run;
  * with two, scripts/gpu-check.
  */
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * arguments of the same dtypes, extents, strides, alignment and numbers; then only addresses
  * change. What always holds: a plan gives what launch_prepare and device_launch would give, or says
  * no and the long way is taken (anything unusual: named inputs, data that must move first,
- * outputs that share memory with an argument). Tests: bench/gpu/latency.tile,
- * which scripts/gpu-check runs.
+ * outputs that share memory with an argument). Tests: tests/gpu/warm_*.tile, without a GPU through
+ * tests/cli/run; test_arch of tests/repl/run; bench/gpu/latency.tile for its time.
  */
 #include <stdlib.h>
 #include <string.h>
