@@ -279,10 +279,8 @@ typedef struct GpuTimeOptions { /* zeros: the defaults in brackets */
   int warmup;                   /* launches before the first burst [3] */
   int bursts;                   /* [10] */
   int launches;                 /* of each burst [10] */
-  int rest_ms;                  /* pause before each burst, so that the clock recovers [0] */
   bool flush; /* empty the L2 cache before each launch; bursts are of one launch then [at least 20]
                */
-  bool no_spin; /* do not hide the launches behind a kernel that keeps the card busy ~0.8 ms */
 } GpuTimeOptions;
 
 typedef struct GpuTiming {
@@ -323,7 +321,7 @@ void gpu_matmul_free(GpuMatmul *p);
 
 enum { GPU_TMAP_BYTES = 128, GPU_TMAP_RANK = 5 };
 
-typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride */
+typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride; outside elements read as 0 */
   DType dtype;
   int rank; /* 1 to 5 */
   GpuPtr base;
@@ -333,7 +331,6 @@ typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride */
   uint32_t step[GPU_TMAP_RANK];   /* element strides, 1 to 8; 0 counts as 1 */
   int swizzle;                    /* 0, 32, 64 or 128 bytes */
   int l2;                         /* promotion: 0 counts as 256; 64, 128, 256; -1 none */
-  bool nan_fill;                  /* outside elements read as NaN instead of 0 */
 } GpuTmap;
 
 /* Checks the rules of the hardware; false with a sentence in why. Needs no device. */

@@ -8,7 +8,6 @@
 #include "driver.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { MAX_BURSTS = 1000 };
 
@@ -46,13 +45,6 @@ static Status spin(Gpu *g, double ms) {
   return gpu_launch(g, &l);
 }
 
-/* Not interrupted by the device: the card cools, its clock recovers. */
-static void rest(int ms) {
-  struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-  if (ms > 0)
-    (void)nanosleep(&t, NULL);
-}
-
 /* One measurement; too large for the stack of a small thread. */
 typedef struct Timer {
   Gpu *g;
@@ -76,8 +68,7 @@ static Status rounds(Timer *t, int n) {
 /* Every burst is waited for, so that an interrupt ends the measurement between two. */
 static Status burst(Timer *t, int i) {
   double ms = 0;
-  rest(t->o.rest_ms);
-  Status st = t->o.no_spin ? ST_OK : spin(t->g, 0.8);
+  Status st = spin(t->g, 0.8);
   if (st == ST_OK && t->cold)
     st = gpu_fill(t->g, t->cold, 4, (uint32_t)i, t->cold_bytes / 4);
   if (st == ST_OK)

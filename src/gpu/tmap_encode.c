@@ -72,7 +72,6 @@ static void normalise(const GpuTmap *t, GpuTmap *key) {
   key->base = t->base;
   key->swizzle = t->swizzle;
   key->l2 = t->l2 ? t->l2 : 256;
-  key->nan_fill = t->nan_fill;
   for (int i = 0; i < t->rank; i++) {
     key->extent[i] = t->extent[i];
     key->stride[i] = i > 0 ? t->stride[i] : 0;
@@ -87,11 +86,10 @@ static Status encode(Gpu *g, const GpuTmap *t, CUtensorMap *out) {
     extent[i] = t->extent[i];
     stride[i] = i + 1 < GPU_TMAP_RANK ? t->stride[i + 1] : 0; /* the driver's begin at axis 1 */
   }
-  CUresult r = g->d->tmap_encode(
-      out, cu_type(t->dtype), (cuuint32_t)t->rank, (void *)(uintptr_t)t->base, extent, stride,
-      t->box, t->step, CU_TENSOR_MAP_INTERLEAVE_NONE, cu_swizzle(t->swizzle), cu_promotion(t->l2),
-      t->nan_fill ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
-                  : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  CUresult r = g->d->tmap_encode(out, cu_type(t->dtype), (cuuint32_t)t->rank,
+                                 (void *)(uintptr_t)t->base, extent, stride, t->box, t->step,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, cu_swizzle(t->swizzle),
+                                 cu_promotion(t->l2), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return gpu_result(g, r, "encoding a tensor map", NULL);
 }
 
