@@ -115,18 +115,6 @@ IrExpr *expand_element(Simple *s, const IrAccess *a) {
   return expand_register(s, p, low_place_of(s, a->buf)->rank, from);
 }
 
-/* A declaration inside a map is each iteration's own. */
-static void note_use(IrBuffer **b, unsigned how, void *ctx) {
-  if (!(how & IR_DECLARES))
-    low_note_buffer(ctx, *b, how);
-}
-
-static bool note_stmt(IrStmt *st, void *ctx) {
-  IrVisitor v = {NULL, NULL, note_use, ctx};
-  ir_visit(st, &v);
-  return true;
-}
-
 /* The MAP's indices become the point's coordinates. */
 static void define_indices(Simple *s, const IrMap *m, const Point *p) {
   for (int d = 0; d < m->naxes; d++) {
@@ -147,7 +135,7 @@ bool expand_map(Simple *s, IrStmt *st) {
   IrBlock *before;
   if (!f)
     return false;
-  ir_walk(&st->as.map.body, note_stmt, s);
+  ir_walk(&st->as.map.body, low_note_inner, s);
   low_fence(s);
   expand_open(s, f, 1, &p, &before);
   p.var = m->index;

@@ -121,6 +121,8 @@ void low_note_tile(Simple *s, const IrBuffer *b); /* a tile that a pass of this 
 Place *low_place_of(Simple *s, const IrBuffer *b);
 void low_note_buffer(Simple *s, const IrBuffer *b,
                      unsigned how); /* the statement being built uses it */
+/* For ir_walk over a MAP's body, ctx the Simple: what its iterations touch, as one statement. */
+bool low_note_inner(IrStmt *st, void *ctx);
 void low_fence(
     Simple *s); /* a low_barrier where what was noted conflicts with what is held; holds it */
 void low_flush(Simple *s); /* a low_barrier if anything is held */

@@ -93,8 +93,7 @@ static void note_use(IrBuffer **b, unsigned how, void *ctx) {
     low_note_buffer(ctx, *b, how);
 }
 
-/* What the iterations touch, as one statement of the block. */
-static bool note_stmt(IrStmt *st, void *ctx) {
+bool low_note_inner(IrStmt *st, void *ctx) {
   IrVisitor v = {NULL, NULL, note_use, ctx};
   ir_visit(st, &v);
   return true;
@@ -154,7 +153,7 @@ void low_map(Simple *s, IrStmt *st) {
   ir_walk(&st->as.map.body, has_atomic, &atomic);
   if (atomic)
     low_flush(s); /* what the block did before is done before any of them */
-  ir_walk(&st->as.map.body, note_stmt, s);
+  ir_walk(&st->as.map.body, low_note_inner, s);
   low_fence(s);
   IrExpr *n = count_points(s, m, extent), *first = ir_cast(s->k, ir_ref(s->k, s->tid), n->type);
   IrVar *e = low_emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->threads), &loop);
@@ -241,7 +240,7 @@ void low_tile(Simple *s, IrStmt *st) {
   IrBlock *before = s->barrier && !scalar ? low_enter_if(s, ok) : s->out;
   if (!s->barrier || scalar)
     leave_unless(s, ok);
-  note_stmt(st, s);
+  low_note_inner(st, s);
   if (scalar) {
     low_broadcast(s, st->as.reduce.scalar, low_reduce_scalar, &st->as.reduce);
     return;
