@@ -12,17 +12,6 @@
 
 enum { CHUNK = 256 };
 
-static double value(DType compute, const void *cell) {
-  double d;
-  float f;
-  if (compute == DT_F64) {
-    memcpy(&d, cell, sizeof d);
-    return d;
-  }
-  memcpy(&f, cell, sizeof f);
-  return (double)f;
-}
-
 /* n cells in compute form: WATCH_NAN, WATCH_INF. Nearly always there is nothing special. */
 static unsigned look(DType compute, const void *cells, int64_t n) {
   unsigned nan = 0, inf = 0;
@@ -179,7 +168,7 @@ void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsi
 static void reach(EvalAgent *a, const EvalMem *m, int64_t element, DType compute, void *cell) {
   EvalWatch *w = a->block->watch;
   char name[256];
-  bool nan = isnan(value(compute, cell));
+  bool nan = isnan(eval_watch_value(compute, cell));
   uint32_t mark = nan ? eval_watch_mark(compute, cell) : 0;
   WatchReach *r = nan ? &w->nan_at : &w->inf_at;
   const WatchOrigin *o = nan ? (mark && (int)mark <= w->nnan ? &w->nan[mark - 1] : NULL)
@@ -225,7 +214,7 @@ static void count_piece(const CopyWatch *x, const EvalView *s, const Piece *p) {
   WatchCount *count = NULL;
   for (int64_t i = 0; i < p->n; i++) {
     const char *cell = (const char *)p->cells + (size_t)i * size;
-    double v = value(c, cell);
+    double v = eval_watch_value(c, cell);
     if (!(fabs(v) >= limit) || isinf(v))
       continue;
     count = count ? count : eval_watch_count(x->a, to, "were beyond its range");
