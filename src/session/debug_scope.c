@@ -10,13 +10,6 @@
 
 /* What the kernel's text declares -------------------------------------------------------------- */
 
-static bool in_decls(const AstDecls *d, const char *name) {
-  for (size_t i = 0; i < d->n; i++)
-    if (d->v[i].name.text == name)
-      return true;
-  return false;
-}
-
 static bool in_names(const AstName *v, size_t n, const char *name) {
   for (size_t i = 0; i < n; i++)
     if (v[i].text == name)
@@ -47,12 +40,12 @@ static bool declares_here(const AstStmt *st, const char *name) {
   switch (st->kind) {
   case STMT_LET:
   case STMT_VAR:
-    return in_decls(&st->as.let.names, name);
+    return decls_have(&st->as.let.names, name);
   case STMT_SHARED:
   case STMT_FRAGMENT:
   case STMT_LOCAL:
   case STMT_BARRIER:
-    return in_decls(&st->as.decls, name);
+    return decls_have(&st->as.decls, name);
   case STMT_GRID:
     return in_names(st->as.grid.names, st->as.grid.n, name);
   case STMT_FOR:

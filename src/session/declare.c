@@ -30,7 +30,7 @@ static SemaFn find_fn(void *ctx, const char *module, const char *name) {
   return kernel_fn(d->module, module, name);
 }
 
-static bool names_bind(const AstDecls *names, const char *name) {
+bool decls_have(const AstDecls *names, const char *name) {
   for (size_t i = 0; i < names->n; i++)
     if (names->v[i].name.text == name)
       return true;
@@ -43,7 +43,7 @@ static bool block_binds(const AstBlock *b, const char *name);
 static bool stmt_binds(const AstStmt *s, const char *name) {
   switch (s->kind) {
   case STMT_LET:
-    return names_bind(&s->as.let.names, name);
+    return decls_have(&s->as.let.names, name);
   case STMT_IMPORT:
     return s->as.import.name.text == name;
   case STMT_FN:
