@@ -158,11 +158,6 @@ static bool test_file(TestRun *r, const char *path) {
   return status != ST_INTERRUPTED;
 }
 
-static bool has_suffix(const char *name, const char *suffix) {
-  size_t n = strlen(name), m = strlen(suffix);
-  return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 static bool test_path(TestRun *r, const char *path, int depth);
 
 static bool test_folder(TestRun *r, const char *path, int depth) {
@@ -178,7 +173,7 @@ static bool test_folder(TestRun *r, const char *path, int depth) {
     char *inner = arena_printf(r->arena, "%s/%s", path, name);
     struct stat st;
     bool wanted = name[0] != '.' && lstat(inner, &st) == 0 &&
-                  (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && has_suffix(name, ".tile")));
+                  (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && str_ends_in(name, ".tile")));
     if (go_on && wanted)
       go_on = test_path(r, inner, depth + 1);
     free(list[i]);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "clock.h"
 #include "diag.h"
 #include "dtype.h"
 #include "io.h"

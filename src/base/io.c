@@ -139,3 +139,15 @@ char *io_read_file(Arena *a, const char *path, size_t *n, const char **why) {
   *n = r.text.n;
   return r.text.s;
 }
+
+/* ---- folders ------------------------------------------------------------------------------- */
+
+void io_make_folders(char *path) {
+  for (char *p = path; *p; p++)
+    if (p > path && *p == '/') {
+      *p = '\0';
+      (void)mkdir(path, 0700);
+      *p = '/';
+    }
+  (void)mkdir(path, 0700);
+}

@@ -18,6 +18,10 @@ const char *io_explain(Arena *a, int error);
 /* Writes path by a temporary name beside it, fsync and rename: whole or not at all. */
 bool io_write_file(Arena *a, const char *path, const void *data, size_t n, const char **why);
 
+/* Makes a folder and what is above it, for the user alone; what is there stays as it is. Whether it
+ * worked shows when the folder is used. The path is as before afterwards. */
+void io_make_folders(char *path);
+
 /* A file that is written piece by piece, and by the same rule: it lies under a temporary name
  * beside `path` until io_out_commit, which puts it in place. A path that names a device or a pipe
  * is written as it goes. Errors are kept: the first one makes all later calls fail. */

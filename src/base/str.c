@@ -83,3 +83,8 @@ void str_addf(Str *s, const char *fmt, ...) {
 const char *str_text(const Str *s) {
   return s->s ? s->s : "";
 }
+
+bool str_ends_in(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n > m && strcmp(text + n - m, end) == 0;
+}

@@ -32,6 +32,8 @@ double str_read_f64(const char *text, const char **end);
 
 /* Columns that n bytes of UTF-8 take on a terminal (wide characters 2, combining 0). */
 size_t str_width(const char *s, size_t n);
+/* Whether text is something and then `end`, as a file name and its suffix. */
+bool str_ends_in(const char *text, const char *end);
 bool str_is_utf8(const char *s, size_t n);
 
 #endif

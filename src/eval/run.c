@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SEGMENT = 1 << 20 };
 
@@ -273,24 +272,17 @@ static size_t choose_blocks(EvalLaunch *l) {
   return n;
 }
 
-/* Monotonic: the estimate must not jump with the clock. */
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Runs block 0 by itself. Where the others would take too long, also those chosen for it, and true:
  * that was all. */
 static bool run_within_budget(EvalLaunch *l) {
   const EvalOptions *o = l->options;
   int64_t room[160]; /* 27 and 8, and three neighbours of each and of block 0 */
-  double start = seconds();
+  double start = base_now();
   run_linear(l, 0, 0);
   l->first_done = true;
   Pool *pool = l->serial ? NULL : o->pool;
   int threads = pool ? pool_threads(pool) : 1;
-  if ((seconds() - start) * (double)l->blocks / threads <= o->budget)
+  if ((base_now() - start) * (double)l->blocks / threads <= o->budget)
     return false;
   l->chosen = room;
   size_t n = choose_blocks(l);

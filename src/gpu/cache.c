@@ -50,22 +50,6 @@ static void key_name(const GpuKey *key, char name[KEY_CHARS + 1]) {
 
 /* ---- folders ------------------------------------------------------------------------------- */
 
-/* Makes dir and what is above it, readable by the user alone. */
-static void make_folders(const char *dir) {
-  char path[640];
-  size_t n = strlen(dir);
-  if (n >= sizeof path)
-    return;
-  memcpy(path, dir, n + 1);
-  for (size_t i = 1; i <= n; i++)
-    if (path[i] == '/' || path[i] == '\0') {
-      char c = path[i];
-      path[i] = '\0';
-      (void)mkdir(path, 0700); /* there already, or the open below fails */
-      path[i] = c;
-    }
-}
-
 /* Others could plant code in a folder they can write to. */
 static bool folder_is_ours(int fd) {
   struct stat st;
@@ -80,7 +64,7 @@ static int open_shard(const GpuRt *rt, int shard, bool make) {
     return -1;
   snprintf(path, sizeof path, "%s/cubin/%x", rt->cache_dir, (unsigned)shard);
   if (make)
-    make_folders(path);
+    io_make_folders(path);
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0 && !folder_is_ours(fd)) {
     close(fd);

@@ -220,7 +220,7 @@ static void pause_us(long us) {
 
 /* Short work is met by polling, long work by ever longer naps of up to 1 ms. */
 Status gpu_wait(Gpu *g, CUevent e, CUstream s) {
-  double start = gpu_now_ms();
+  double start = base_now();
   long nap = 20;
   for (;;) {
     CUresult r = e ? g->d->event_query(e) : g->d->stream_query(s);
@@ -228,7 +228,7 @@ Status gpu_wait(Gpu *g, CUevent e, CUstream s) {
       return gpu_result(g, r, "waiting for the device", NULL);
     if (gpu_interrupted(g->rt))
       return gpu_refuse(g, ST_INTERRUPTED, "interrupted");
-    if (gpu_now_ms() - start < 0.3) {
+    if (base_now() - start < 0.3e-3) {
       sched_yield();
       continue;
     }
@@ -251,10 +251,10 @@ Status gpu_stop(Gpu *g, bool stop) {
 /* Asks kernels to leave, and gives them 2 seconds; those that take longer find the word still set.
  */
 static Status stop_work(Gpu *g, CUstream s) {
-  double start = gpu_now_ms();
+  double start = base_now();
   CUresult r = CUDA_ERROR_NOT_READY;
   Status st = gpu_stop(g, true);
-  while (st == ST_OK && r == CUDA_ERROR_NOT_READY && gpu_now_ms() - start < 2000) {
+  while (st == ST_OK && r == CUDA_ERROR_NOT_READY && base_now() - start < 2) {
     r = g->d->stream_query(s);
     if (r == CUDA_ERROR_NOT_READY)
       pause_us(200);

@@ -222,7 +222,7 @@ static void to_cache(GpuRt *rt, const GpuKey *key, Arena *a, const Parts *parts)
 }
 
 Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why) {
-  double start = gpu_now_ms();
+  double start = base_now();
   const Nvrtc *t = gpu_nvrtc(rt, why);
   Options o;
   Parts parts = {0};
@@ -248,7 +248,7 @@ Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, S
   }
   if (!image->cached)
     to_cache(rt, &key, a, &parts);
-  image->ms = gpu_now_ms() - start;
+  image->ms = 1e3 * (base_now() - start);
   *out = image;
   return ST_OK;
 }

@@ -67,7 +67,6 @@ void gpu_driver_free(GpuRt *rt);
 /* Appends to why unless it is NULL. */
 void gpu_say(Str *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool gpu_interrupted(const GpuRt *rt);
-double gpu_now_ms(void);
 /* "1.5 GiB", in a buffer of 24 bytes at least. */
 const char *gpu_size_text(uint64_t bytes, char *buf, size_t n);
 /* "sm_90a" and so on for compute capability 9.0. */

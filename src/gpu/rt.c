@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* An empty variable counts as unset. */
 static const char *env_or_null(const char *name) {
@@ -81,12 +80,6 @@ void gpu_say(Str *why, const char *fmt, ...) {
 
 bool gpu_interrupted(const GpuRt *rt) {
   return rt->cfg.interrupted && rt->cfg.interrupted(rt->cfg.ctx);
-}
-
-double gpu_now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
 /* Three digits, in binary units; for people. */

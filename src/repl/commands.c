@@ -214,12 +214,12 @@ void prompt_time(Repl *r, const char *rest) {
     return;
   }
   session_times(r->s);
-  double start = repl_now();
+  double start = base_now();
   if (repl_entry(r, rest, strlen(rest))) {
     repl_say(r, "the statement is unfinished\n");
     return;
   }
-  double all = repl_now() - start;
+  double all = base_now() - start;
   SessionTimes t = session_times(r->s);
   int n = 0;
   str_addf(&out, "%.3f ms", 1e3 * all);

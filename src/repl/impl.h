@@ -43,7 +43,6 @@ bool repl_command_help(const char *name, const char **arguments, const char **he
 /* Writes to standard output, and diagnostics of the session to standard error. */
 void repl_say(Repl *r, const char *text);
 void repl_report(Repl *r);
-double repl_now(void); /* seconds of a clock that never jumps */
 /* Shows text and, unless the status is ST_OK, why it ended. */
 void repl_show(Repl *r, Status status, const Str *out);
 /* Runs one entry, complete or not; true: more lines are wanted. */

@@ -267,15 +267,10 @@ static void save_tensors(Repl *r, const char *path) {
   repl_entry(r, text, strlen(text));
 }
 
-static bool ends_in(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n > m && strcmp(text + n - m, end) == 0;
-}
-
 void prompt_save(Repl *r, const char *rest) {
-  if (ends_in(rest, ".tile"))
+  if (str_ends_in(rest, ".tile"))
     save_program(r, rest);
-  else if (ends_in(rest, ".npz") || ends_in(rest, ".safetensors"))
+  else if (str_ends_in(rest, ".npz") || str_ends_in(rest, ".safetensors"))
     save_tensors(r, rest);
   else
     repl_say(r, ":save FILE.tile writes the entries, :save FILE.npz or FILE.safetensors the "

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "impl.h"
@@ -42,12 +40,6 @@ void repl_show(Repl *r, Status status, const Str *out) {
     repl_report(r);
 }
 
-double repl_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The terminal may have been resized since the last entry. */
 static void set_width(Repl *r) {
   struct winsize size;
@@ -56,17 +48,6 @@ static void set_width(Repl *r) {
 }
 
 /* Folders -------------------------------------------------------------------------------------- */
-
-/* All folders above it may be missing in a new home. */
-static void make_folders(char *path) {
-  for (char *p = path + 1; *p; p++)
-    if (*p == '/') {
-      *p = '\0';
-      mkdir(path, 0700);
-      *p = '/';
-    }
-  mkdir(path, 0700);
-}
 
 const char *repl_directory(Repl *r, const char *variable, const char *below_home, bool make) {
   const char *base = getenv(variable), *home = getenv("HOME");
@@ -78,7 +59,7 @@ const char *repl_directory(Repl *r, const char *variable, const char *below_home
   else
     return NULL;
   if (make)
-    make_folders(path);
+    io_make_folders(path); /* all above it may be missing in a new home */
   return path;
 }
 

@@ -341,7 +341,7 @@ Value builtin_float(Args *a) {
 Value builtin_time(Args *a) {
   args_names(a, NULL, 0);
   args_count(a, 0, 0);
-  return val_float(session_now());
+  return val_float(base_now());
 }
 
 /* Draws are counted from here: the n-th call after seed(k) gives the same numbers for ever. */

@@ -383,10 +383,10 @@ static uint8_t *unwritten(Launch *l, size_t i, EvalChecks checks) {
 /* Compiled once; the bytecode lives as long as the specialisation. */
 static EvalProgram *program(Launch *l, const IrKernel *k) {
   EvalProgram **slot = k == l->ir ? &l->spec->program : &launch_variant(l)->program;
-  double start = session_now();
+  double start = base_now();
   if (!*slot)
     *slot = eval_compile(spec_arena(l), (IrKernel *)(uintptr_t)k, &l->s->diags);
-  l->s->times.compile += session_now() - start;
+  l->s->times.compile += base_now() - start;
   if (!*slot)
     host_fail_with(l->s, ST_COMPILE);
   return *slot;
@@ -480,9 +480,9 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   o.budget = l->budget;
   o.together = l->together;
   o.blocks_run = &l->blocks_run;
-  double start = session_now();
+  double start = base_now();
   Status status = eval_run(p, b, &o, &l->s->diags);
-  l->s->times.kernel += session_now() - start;
+  l->s->times.kernel += base_now() - start;
   if (status != ST_OK)
     launch_forget(l);
   return status;

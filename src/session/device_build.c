@@ -45,9 +45,9 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
                     .text = text->text,
                     .arch = compile_arch(s),
                     .want_ptx = ptx};
-  double start = session_now();
+  double start = base_now();
   Status status = gpu_compile(device_state(s)->rt, &job, spec_arena(l), &image, &why);
-  s->times.compile += session_now() - start;
+  s->times.compile += base_now() - start;
   if (status == ST_OK)
     return image;
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));

@@ -129,9 +129,9 @@ void device_finish(Session *s) {
   if (!s->gpu || !s->gpu->gpu || s->gpu->nqueued == 0)
     return;
   Span last = s->gpu->queued[s->gpu->nqueued - 1].span;
-  double start = session_now();
+  double start = base_now();
   Status status = gpu_sync(s->gpu->gpu);
-  s->times.kernel += session_now() - start;
+  s->times.kernel += base_now() - start;
   if (status == ST_INTERRUPTED)
     host_fail_with(s, status);
   if (status != ST_OK) {

@@ -71,9 +71,9 @@ static void to_device(Launch *l, size_t i) {
   const IrBuffer *buf = l->ir->params.v[i].buf;
   if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
     return; /* nothing there that the kernel could read */
-  double start = session_now();
+  double start = base_now();
   Status status = gpu_upload(b->g->gpu, b->p, tensor_storage_data(t), storage_bytes(storage));
-  l->s->times.copy += session_now() - start;
+  l->s->times.copy += base_now() - start;
   if (status != ST_OK)
     device_failed(l->s, l->where[i]);
   storage_device_synced(storage);
@@ -213,9 +213,9 @@ void device_remember(Session *s, Span span, const char *name, const CudaText *te
 /* Returns at once; what the host still holds of the outputs is stale from here on. */
 void device_launch(Launch *l, DevicePrepared *p) {
   prepare(l, p);
-  double start = session_now();
+  double start = base_now();
   Status status = p->empty ? ST_OK : gpu_launch(l->s->gpu->gpu, &p->launch);
-  l->s->times.launch += session_now() - start;
+  l->s->times.launch += base_now() - start;
   if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);

@@ -130,6 +130,8 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
                        ParseStatus *status);
 /* Runs a file's statements in the module's scope (raises on failure). */
 void session_run_block(Session *s, const AstFile *f, Module *m);
+/* Whether a declaration of them has the name, which is interned (declare.c). */
+bool decls_have(const AstDecls *d, const char *name);
 /* Checks all kernels of a text before it runs; raises ST_COMPILE with their errors (declare.c). */
 void kernels_declare(Session *s, const AstFile *f, Module *m);
 void session_keep(Session *s); /* the running unit stays as long as the session */
@@ -262,7 +264,6 @@ bool device_is_gpu(Session *s);
 
 void kernels_free(Session *s);   /* specialisations and the device */
 void debug_free(Session *s);     /* stepping is over */
-double session_now(void);        /* seconds of a clock that never jumps */
 void session_forget(Session *s); /* the values of all globals go (session.c) */
 
 /* A call: binds, runs, gives the outputs (several: a tuple). */

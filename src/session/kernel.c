@@ -263,12 +263,12 @@ Arena *spec_arena(const Launch *l) {
 /* Builds the IR of a specialisation. */
 static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   Spec *p = new_spec(s);
-  double start = session_now();
+  double start = base_now();
   const SemaSpec *copy = p->sema = sema_spec_copy(p->arena, info->sema, spec);
   SemaTree *tree = sema_check(p->arena, info->sema, copy, &s->diags);
   p->statics = tree ? tree->statics : NULL;
   p->ir = tree && s->diags.errors == 0 ? ir_build(p->arena, s->names, tree, &s->diags) : NULL;
-  s->times.compile += session_now() - start;
+  s->times.compile += base_now() - start;
   if (!p->ir || s->diags.errors > 0)
     compile_failed(s);
   return p;

@@ -394,9 +394,9 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
   s->current = u;
   ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
   AstFile *f = NULL;
-  double start = session_now();
+  double start = base_now();
   *status = parse_file(&in, &f);
-  s->times.parse += session_now() - start;
+  s->times.parse += base_now() - start;
   u->keep = f && must_keep(f);
   return f;
 }

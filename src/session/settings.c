@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Settings ------------------------------------------------------------------------------------- */
 
@@ -128,12 +127,6 @@ void session_set_width(Session *s, size_t columns) {
 }
 
 /* Time ----------------------------------------------------------------------------------------- */
-
-double session_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 SessionTimes session_times(Session *s) {
   SessionTimes t = s->times;

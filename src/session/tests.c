@@ -31,11 +31,11 @@ static bool matches(const AstStmt *st, const char *filter) {
 static Status run_one(Session *s, const PendingTest *t, SessionTest *out) {
   uint32_t column = 0;
   Job job = {t};
-  double start = session_now();
+  double start = base_now();
   Str text = str_new(s->line);
   diag_clear(&s->diags);
   Status status = session_protect(s, run_block, &job);
-  out->seconds = session_now() - start;
+  out->seconds = base_now() - start;
   out->name = t->stmt->as.test.name;
   out->file = t->stmt->span.file->name;
   src_position(t->stmt->span.file, t->stmt->as.test.name_span.begin, &out->line, &column);

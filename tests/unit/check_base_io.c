@@ -1,4 +1,4 @@
-/* check_base_io.c: whole files, full devices, interrupted writes. */
+/* check_base_io.c: whole files, full devices, interrupted writes, folders; the clock. */
 #include "base_suite.h"
 
 #include <errno.h>
@@ -269,6 +269,27 @@ START_TEST(out_of_memory_while_reading_closes_the_file) {
 }
 END_TEST
 
+START_TEST(folders_are_made) {
+  char *path = arena_printf(arena, "%s/a/b/c", dir), was[128];
+  struct stat st;
+  snprintf(was, sizeof was, "%s", path);
+  for (int i = 0; i < 2; i++) { /* the second time all are there */
+    io_make_folders(path);
+    ck_assert_str_eq(path, was);
+    ck_assert(stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700);
+  }
+}
+END_TEST
+
+START_TEST(time_goes_on) {
+  double start = base_now();
+  ck_assert(start > 0);
+  ck_assert_int_eq(usleep(20000), 0);
+  double end = base_now();
+  ck_assert(end - start >= 0.02 && end - start < 60);
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {write_and_read_back,
                                 errors_are_told,
@@ -282,6 +303,8 @@ int main(void) {
                                 what_stdio_holds_comes_first,
                                 signals_do_not_cut_a_write,
                                 out_of_memory_while_reading_closes_the_file,
+                                folders_are_made,
+                                time_goes_on,
                                 NULL};
   return run_suite_between("base_io", tests, setup_directory, remove_directory);
 }

@@ -96,7 +96,15 @@ START_TEST(every_code_point) {
 }
 END_TEST
 
+START_TEST(ends) {
+  ck_assert(str_ends_in("a.tile", ".tile") && str_ends_in("x.tile.tile", ".tile"));
+  ck_assert(!str_ends_in(".tile", ".tile")); /* a suffix alone is a name */
+  ck_assert(!str_ends_in("a.tiles", ".tile") && !str_ends_in("e", ".tile"));
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {pieces, long_text, columns, utf8_or_not, every_code_point, NULL};
+  const TTest *const tests[] = {pieces,      long_text,        ends, columns,
+                                utf8_or_not, every_code_point, NULL};
   return run_suite("base_str", tests);
 }
