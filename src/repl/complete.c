@@ -97,6 +97,7 @@ static char *next_match(const char *prefix, int state) {
 
 /* Signatures ----------------------------------------------------------------------------------- */
 
+#ifdef HAVE_READLINE
 /* "matmul(A: E[M, K], …) -> …   Blocked matrix product": one line for a name. */
 static bool describe(Repl *r, const char *name, Str *out) {
   const char *doc = NULL, *arguments, *help;
@@ -111,7 +112,6 @@ static bool describe(Repl *r, const char *name, Str *out) {
   return true;
 }
 
-#ifdef HAVE_READLINE
 /* The line is shown again below what was printed. */
 static void show(Str *out) {
   fputc('\n', rl_outstream);
