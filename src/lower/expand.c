@@ -52,11 +52,15 @@ void expand_leave_role(Simple *s, const ExpandRole *before) {
 
 /* ---------------------------------------------------------------- number of threads */
 
+/* Stands for an extent that is only known at run time; to the fourth power it still fits. */
+enum { MANY = 1 << 12 };
+
 /* Elements of the largest fragment, and whether rows are reduced. */
 typedef struct Size {
   int64_t most, most_rows;
   size_t element;
   bool reduces;
+  int64_t points;       /* of the largest loop over elements, as far as known */
   int64_t rows, result; /* of products: least rows, most elements; 0: there are none */
 } Size;
 
@@ -68,9 +72,15 @@ static bool measure(IrStmt *st, void *ctx) {
     z->rows = !z->rows || m < z->rows ? m : z->rows;
     z->result = e > z->result ? e : z->result;
   }
+  int64_t n = 1, c = 1;
+  if (st->kind == IRK_MAP) {
+    for (int i = 0; i < st->as.map.naxes; i++)
+      n *= ir_is_const(st->as.map.extent[i], &c) && c < MANY ? c : MANY;
+    z->points = n > z->points ? n : z->points;
+    return true;
+  }
   if (st->kind != IRK_ALLOC || st->as.alloc->space == IRS_LOCAL)
     return true;
-  int64_t n = 1, c = 1;
   for (int d = 0; d < st->as.alloc->rank; d++) {
     ir_is_const(st->as.alloc->extent[d], &c);
     n *= c;
@@ -103,6 +113,8 @@ int expand_threads(const IrKernel *k) {
   int64_t vector = 16 / (int64_t)(z.element ? z.element : 4);
   int64_t n = z.most / (z.reduces ? 32 : vector), threads = 32;
   int64_t limit = z.reduces ? 1024 : 256, rows = 32 * z.most_rows;
+  if (!z.most) /* without tiles: a thread an element */
+    n = z.points;
   if (z.reduces && n < 128) { /* a warp for each row, while there are rows */
     n = rows < z.most / vector ? rows : z.most / vector;
     n = n > 128 ? 128 : n;
