@@ -73,12 +73,11 @@ enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 void lower_note(const LowerRequest *r, const char *fmt, ...) {
   if (!r->notes)
     return;
-  Str text = str_new(r->notes->arena);
   va_list ap;
   va_start(ap, fmt);
-  str_vaddf(&text, fmt, ap);
+  const char *text = arena_vprintf(r->notes->arena, fmt, ap);
   va_end(ap);
-  VEC_PUSH(r->notes->arena, &r->notes->text, str_text(&text));
+  VEC_PUSH(r->notes->arena, &r->notes->text, text);
 }
 
 LowerFact lower_fact(const LowerRequest *r, const IrBuffer *b) {

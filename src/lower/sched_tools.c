@@ -10,8 +10,10 @@
 #include <string.h>
 
 /* Two candidates begin with the same passes, which would say the same twice. */
-static void note_once(const LowerRequest *r, const char *before, const char *text) {
-  const char *note = arena_printf(r->notes->arena, "%s%s", before, text);
+__attribute__((format(printf, 3, 0))) static void
+note_once(const LowerRequest *r, const char *before, const char *fmt, va_list ap) {
+  Arena *a = r->notes->arena;
+  const char *note = arena_printf(a, "%s%s", before, arena_vprintf(a, fmt, ap));
   for (size_t i = 0; i < r->notes->text.n; i++)
     if (!strcmp(r->notes->text.v[i], note))
       return;
@@ -21,24 +23,20 @@ static void note_once(const LowerRequest *r, const char *before, const char *tex
 IrKernel *sched_decline(const LowerRequest *r, const char *fmt, ...) {
   if (!r->notes)
     return NULL;
-  Str text = str_new(r->notes->arena);
   va_list ap;
   va_start(ap, fmt);
-  str_vaddf(&text, fmt, ap);
+  note_once(r, "no warpgroup schedule: ", fmt, ap);
   va_end(ap);
-  note_once(r, "no warpgroup schedule: ", str_text(&text));
   return NULL;
 }
 
 void sched_note(const LowerRequest *r, const char *fmt, ...) {
   if (!r->notes)
     return;
-  Str text = str_new(r->notes->arena);
   va_list ap;
   va_start(ap, fmt);
-  str_vaddf(&text, fmt, ap);
+  note_once(r, "", fmt, ap);
   va_end(ap);
-  note_once(r, "", str_text(&text));
 }
 
 /* ---------------------------------------------------------------- uses */

@@ -480,6 +480,8 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   o.budget = l->budget;
   o.together = l->together;
   o.blocks_run = &l->blocks_run;
+  o.counters = l->counters;
+  o.print = l->print ? l->print : o.print;
   double start = base_now();
   Status status = eval_run(p, b, &o, &l->s->diags);
   l->s->times.kernel += base_now() - start;

@@ -101,19 +101,16 @@ static bool count_accesses(Explain *x, EvalCounters *c, int64_t *blocks) {
   if (!l || x->thread->shared_bytes == 0)
     return false;
   launch_isolate(l);
-  launch_forget(l);
-  launch_arguments(l, CHECKS_DEFAULT);
-  IrBinding *b = launch_rebind(l, x->thread);
   EvalProgram *p = eval_compile(session_scratch(s), (IrKernel *)(uintptr_t)x->thread, &s->diags);
-  EvalOptions o = session_eval_options(s, CHECKS_NONE);
-  o.counters = c;
-  o.budget = 1e-3;
-  o.blocks_run = blocks;
   FILE *nowhere = fopen("/dev/null", "we"); /* the kernel's prints are not asked for */
-  o.print = nowhere ? nowhere : o.print;
-  Status status = p ? eval_run(p, b, &o, &s->diags) : ST_COMPILE;
+  l->counters = c;
+  l->budget = 1e-3;
+  l->print = nowhere;
+  Status status = p ? launch_evaluate_kernel(l, x->thread, p, CHECKS_NONE) : ST_COMPILE;
   if (nowhere)
     fclose(nowhere);
+  l->print = NULL;
+  *blocks = l->blocks_run;
   launch_forget(l);
   if (status != ST_OK)
     session_fail_call(s, status, l->span, l->name);

@@ -67,8 +67,10 @@ typedef struct Launch {
   uint8_t **written; /* by parameter: which elements a run wrote; NULL: not known (launch_forget) */
   double budget; /* seconds for a run on the evaluator, past which only some blocks run; 0: all */
   int64_t blocks_run;
-  bool together;    /* checks that need one block after the other are left out (eval.h) */
-  Tensor **scratch; /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
+  EvalCounters *counters; /* of the thread level; NULL: nothing is counted */
+  FILE *print;            /* where the kernel prints; NULL: to the program's output */
+  bool together;          /* checks that need one block after the other are left out (eval.h) */
+  Tensor **scratch;       /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
   size_t nscratch;
 } Launch;
 
