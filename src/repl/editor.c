@@ -16,6 +16,8 @@
 
 #ifdef HAVE_LINE_EDITOR
 
+enum { SIGNAL_MS = 50 }; /* how late a Ctrl-C may be heeded at the prompt */
+
 /* See Repl.name. */
 Repl *editor_current(void) {
   return (Repl *)(uintptr_t)rl_readline_name;
@@ -83,7 +85,8 @@ bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   follow_size(&columns);
   while (!r->got_line) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    int ready = poll(&in, 1, -1);
+    /* Not without end: a signal just before poll, or one that another thread got, wakes nobody. */
+    int ready = poll(&in, 1, SIGNAL_MS);
     if (*r->o->interrupt) {
       abandon(r);
       *interrupted = true;
