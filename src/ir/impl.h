@@ -43,11 +43,4 @@ extern const char *const ir_engine_names[], *const ir_unit_names[], *const ir_po
 /* The statement's name in text: "let", "copy", … (of IRK_OP the operation's). */
 const char *ir_stmt_name(const IrStmt *s);
 
-/* Inclusive bounds of an integer (range.c). */
-typedef struct Range {
-  int64_t lo, hi;
-} Range;
-/* Bounds of `x op y` for operands in a and b; false where they are unknown or leave int64. */
-bool ir_range_binary(OpCode op, Range a, Range b, Range *out);
-
 #endif

@@ -498,6 +498,20 @@ bool ir_is_const(const IrExpr *e, int64_t *value);   /* an integer constant */
  * where nothing is known, or where it may wrap. */
 bool ir_range(const IrExpr *e, int64_t *lo, int64_t *hi);
 
+/* For who knows more of the variables, or looks more closely (range.c). */
+typedef struct IrRange { /* inclusive */
+  int64_t lo, hi;
+} IrRange;
+/* Gives the range of the computed value of an operand; false where nothing is known of it. */
+typedef bool IrRangeOf(void *ctx, const IrExpr *e, IrRange *out);
+/* Bounds of the mathematical value of e's own operation, from what `of` says of its operands; false
+ * where nothing is known, as of variables and what else has no operands but constants. Where they
+ * do not fit e's type the operation can wrap. */
+bool ir_range_step(const IrExpr *e, IrRangeOf *of, void *ctx, IrRange *out);
+/* What a type holds: of a float, and of u64 above int64, as much as int64 does. */
+IrRange ir_range_of_type(DType t);
+bool ir_range_fits(IrRange r, DType t);
+
 /* A new statement appended to the block; fill in `as`. */
 IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span);
 /* A region of the whole buffer (constant extents; for global tensors extent 0). */

@@ -10,54 +10,34 @@
 
 /* ---------------------------------------------------------------- static values */
 
-/* Least and greatest value of an expression of constants and indices of unrolled loops with
- * constant bounds; false where it is anything else. */
-static bool range_of(const Verify *v, const IrExpr *e, Range *out);
-
 /* The last index that the loop reaches, not its bound.
  * Only loops that the printer unrolls whole: their indices are constants in the text. */
-static bool range_var(const Verify *v, const IrVar *x, Range *out) {
+static bool range_var(const Verify *v, const IrVar *x, IrRange *out) {
   const IrFor *f = v->unroll[x->id];
   int64_t lo, hi, step;
   if (!f || !ir_is_const(f->lo, &lo) || !ir_is_const(f->hi, &hi) || !ir_is_const(f->step, &step) ||
       step <= 0)
     return false;
-  *out = (Range){lo, hi > lo ? hi - 1 - (hi - 1 - lo) % step : lo};
+  *out = (IrRange){lo, hi > lo ? hi - 1 - (hi - 1 - lo) % step : lo};
   return true;
 }
 
-/* What registers are indexed by in practice: sums, multiples, and parts of what is not negative.
- * A choice or a mask of such values is not taken, whatever its range. */
-static bool indexes(OpCode op, Range a) {
-  switch (op) {
-  case OP_ADD:
-  case OP_SUB:
-  case OP_MUL:
-    return true;
-  case OP_FLOORDIV:
-  case OP_MOD:
-    return a.lo >= 0;
-  default:
-    return false;
-  }
+/* What registers are indexed by in practice: sums, multiples, parts, and casts, which keep an index
+ * as it is. The range of a choice or a mask can be wider than its values: what lies outside it
+ * would be no error. */
+static bool indexes(OpCode op) {
+  return op == OP_CONST || op == OP_CAST || op == OP_ADD || op == OP_SUB || op == OP_MUL ||
+         op == OP_FLOORDIV || op == OP_MOD;
 }
 
-/* Registers have no addresses: what cannot be computed here cannot index them.
- * Casts between integers keep the value where it fits, which indices of registers do. */
-static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
-  int64_t c;
-  if (ir_is_const(e, &c)) {
-    *out = (Range){c, c};
-    return true;
-  }
+/* Least and greatest value of an expression of constants and indices of unrolled loops with
+ * constant bounds; false where it is anything else. Registers have no addresses: what cannot be
+ * computed here cannot index them. */
+static bool range_of(void *ctx, const IrExpr *e, IrRange *out) {
+  const Verify *v = ctx;
   if (e->op == OP_VAR)
     return range_var(v, e->as.var, out);
-  if (e->op == OP_CAST && dtype_is_int(e->type) && dtype_is_int(e->arg[0]->type))
-    return range_of(v, e->arg[0], out);
-  Range a, b;
-  if (e->nargs != 2 || !range_of(v, e->arg[0], &a) || !range_of(v, e->arg[1], &b))
-    return false;
-  return indexes(e->op, a) && ir_range_binary(e->op, a, b, out);
+  return indexes(e->op) && ir_range_step(e, range_of, ctx, out) && ir_range_fits(*out, e->type);
 }
 
 /* ---------------------------------------------------------------- registers and shared memory */
@@ -65,7 +45,7 @@ static bool range_of(const Verify *v, const IrExpr *e, Range *out) {
 /* A register has no address, so its number must be known when the code is printed.
  * `first` may range over the iterations of unrolled loops; all of them lie inside. */
 void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t count) {
-  Range r;
+  IrRange r;
   int64_t n = ir_buffer_count(b);
   if (!range_of(v, first, &r)) {
     ir_verify_error(
@@ -85,7 +65,7 @@ void ir_verify_regs(Verify *v, const IrBuffer *b, const IrExpr *first, int64_t c
 /* An address whose range is known lies inside, with `bytes` from there on.
  * An address that is not known here is checked by the evaluator when it runs. */
 static void check_shared(Verify *v, const IrExpr *address, int64_t bytes, int64_t align) {
-  Range r;
+  IrRange r;
   unsigned bits = dtype_bits(address->type);
   if (!dtype_is_int(address->type) || bits != 32) {
     ir_verify_error(v, E0661, "a shared address is a 32-bit integer, not %s",
@@ -236,7 +216,7 @@ static void want_regs(Verify *v, const IrOp *op, int i, int64_t count, unsigned 
 /* Ids 0 to 15; the number of threads counts whole warps of this block.
  * bar.sync a, b: a below 16, b a multiple of the warp's size. */
 static void check_bar(Verify *v, const IrOp *op) {
-  Range id;
+  IrRange id;
   want_int(v, op, 0, "the barrier");
   if (range_of(v, op->operand[0].expr, &id) && (id.lo < 0 || id.hi > 15))
     ir_verify_error(v, E0661, "named barriers are 0 to 15, not %" PRId64,

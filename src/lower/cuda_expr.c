@@ -13,7 +13,7 @@
 
 /* A value that a 32-bit variable holds: addresses then cost one instruction instead of two, and the
  * text needs no `long long`. */
-static bool fits_int(Range r) {
+static bool fits_int(IrRange r) {
   return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
@@ -43,7 +43,7 @@ static CType type_of(DType t, bool narrow) {
 
 /* A parameter has its own type; an index needs room for the step past its end. */
 CType cuda_var_ctype(Printer *p, const IrVar *v) {
-  Range r = p->var_range[v->id];
+  IrRange r = p->var_range[v->id];
   bool narrow = fits_int(r) && !p->var_arg[v->id];
   if (v->kind == IRV_INDEX)
     narrow = narrow && r.lo > -(1 << 30) && r.hi < 1 << 30;

@@ -95,7 +95,7 @@ static bool is_contiguous(const IrBuffer *b) {
 static bool small_buffer(Printer *p, const IrBuffer *b) {
   int64_t count = 1;
   for (int i = 0; i < b->rank; i++) {
-    Range r = cuda_range(p, b->extent[i]);
+    IrRange r = cuda_range(p, b->extent[i]);
     if (r.lo < 0 || __builtin_mul_overflow(count, r.hi, &count) || count > 1 << 30)
       return false;
   }
@@ -159,12 +159,12 @@ static bool is_parameter(const IrVar *v) {
 }
 
 /* The IR's own bounds, and what hardware and shapes guarantee. */
-static Range stated_range(const IrVar *v) {
-  Range r = dtype_is_int(v->type) ? cuda_type_range(v->type) : (Range){INT64_MIN, INT64_MAX};
+static IrRange stated_range(const IrVar *v) {
+  IrRange r = dtype_is_int(v->type) ? ir_range_of_type(v->type) : (IrRange){INT64_MIN, INT64_MAX};
   if (v->kind == IRV_EXTENT && r.lo < 0)
     r.lo = 0;
   if (v->kind == IRV_GRID)
-    r = (Range){0, v->axis == 0 ? INT32_MAX - 1 : 65534};
+    r = (IrRange){0, v->axis == 0 ? INT32_MAX - 1 : 65534};
   if (v->lo != IR_NO_RANGE_LO && v->lo > r.lo)
     r.lo = v->lo;
   if (v->hi != IR_NO_RANGE_HI && v->hi < r.hi)
@@ -175,7 +175,7 @@ static Range stated_range(const IrVar *v) {
 /* Variables of `pre` are computed on the host and passed. */
 static void set_up_vars(Printer *p) {
   size_t n = p->k->vars.n;
-  p->var_range = ARENA_ARRAY(p->a, Range, n);
+  p->var_range = ARENA_ARRAY(p->a, IrRange, n);
   p->var_name = ARENA_ARRAY(p->a, const char *, n);
   p->var_arg = ARENA_ARRAY(p->a, bool, n);
   p->var_used = ARENA_ARRAY(p->a, bool, n);

@@ -10,15 +10,11 @@
 
 #include "lower.h"
 
-typedef struct Range { /* inclusive */
-  int64_t lo, hi;
-} Range;
-
 /* What is known of an expression, by its id. */
 typedef struct ExprFact {
   bool known;
   bool exact; /* the operation cannot wrap */
-  Range range;
+  IrRange range;
   uint32_t uses;    /* in the statement being printed */
   const char *temp; /* the name it was bound to in the statement being printed */
 } ExprFact;
@@ -36,7 +32,7 @@ typedef struct Printer {
   int indent;
   VEC(ExprFact) fact;
   VEC(uint32_t) touched; /* facts with uses, to be cleared after the statement */
-  Range *var_range;      /* by variable id */
+  IrRange *var_range;    /* by variable id */
   const char **var_name; /* by id, NULL until used */
   const char **buf_name;
   const char **tmap_name;
@@ -71,10 +67,9 @@ void cuda_part_add(Printer *p, const char *name, const Str *text);
 /* ---- cuda_range.c --------------------------------------------------------------------------- */
 
 ExprFact *cuda_fact(Printer *p, const IrExpr *e);
-Range cuda_range(Printer *p, const IrExpr *e);
+IrRange cuda_range(Printer *p, const IrExpr *e);
 /* Whether e's own operation cannot wrap. */
 bool cuda_exact(Printer *p, const IrExpr *e);
-Range cuda_type_range(DType t);
 /* Notes what a variable bound to e, or an index of a loop, can be. */
 void cuda_range_let(Printer *p, const IrVar *v, const IrExpr *e);
 void cuda_range_loop(Printer *p, const IrFor *f);

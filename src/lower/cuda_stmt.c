@@ -210,7 +210,7 @@ static const char *bound(Printer *p, const IrExpr *e, const char *wish) {
 /* The direction is known for most loops; a step of 0 runs no iteration. */
 static const char *condition(Printer *p, const IrFor *f, const char *i, const char *hi,
                              const char *step) {
-  Range r = cuda_range(p, f->step);
+  IrRange r = cuda_range(p, f->step);
   if (r.lo >= 1)
     return arena_printf(p->a, "%s < %s", i, hi);
   if (r.hi <= -1)
@@ -231,7 +231,7 @@ static void unrolling(Printer *p, const IrFor *f) {
 
 /* Whether the ranges do not bound the rounds below 2^24: such a loop may run for minutes. */
 static bool is_long(Printer *p, const IrFor *f) {
-  Range lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step);
+  IrRange lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step);
   int64_t way = 0, least = step.lo >= 1 ? step.lo : step.hi <= -1 ? -step.hi : 1;
   bool down = step.hi <= -1;
   if (__builtin_sub_overflow(down ? lo.hi : hi.hi, down ? hi.lo : lo.lo, &way))
@@ -268,7 +268,7 @@ static void print_for(Printer *p, const IrStmt *s) {
   const char *lo = cuda_text_of(p, f->lo);
   const char *hi = bound(p, f->hi, arena_printf(p->a, "%s_end", i));
   const char *step = bound(p, f->step, arena_printf(p->a, "%s_step", i));
-  Range r = cuda_range(p, f->step);
+  IrRange r = cuda_range(p, f->step);
   const char *next = r.lo == 1 && r.hi == 1 ? arena_printf(p->a, "++%s", i)
                                             : arena_printf(p->a, "%s += %s", i, step);
   const char *calls = watch(p, f);

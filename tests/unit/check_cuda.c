@@ -285,6 +285,19 @@ START_TEST(plain_operators_where_nothing_wraps) {
 }
 END_TEST
 
+/* What a u64 holds above int64 is negative as i64. */
+START_TEST(large_unsigned_may_be_negative) {
+  Fixture f = setup();
+  CudaText *t =
+      print_body(&f, "let u: u64 = u64(i64(n)) * u64(3)\n let v: i64 = i64(u)\n"
+                     "let q: i64 = v // 4\n let r: i64 = i64(u64(i64(tid())) * u64(3)) // 4\n");
+  check_has(t, "q = ts_floordiv_i64(v, 4);");
+  check_has(t, "* 3ull) / 4;");
+  (void)compile(&f, t, "sm_90a");
+  teardown(&f);
+}
+END_TEST
+
 START_TEST(loops) {
   Fixture f = setup();
   CudaText *t = print_body(&f, "for i: i32 = 0, n, 1 { store C[i] = 0.0 }\n"
@@ -475,6 +488,7 @@ int main(void) {
   tcase_add_test(c, products_of_every_type_compile);
   tcase_add_test(c, thread_operations_of_sm_90a_compile);
   tcase_add_test(c, plain_operators_where_nothing_wraps);
+  tcase_add_test(c, large_unsigned_may_be_negative);
   tcase_add_test(c, loops);
   tcase_add_test(c, while_loops_poll_the_stop_word);
   tcase_add_test(c, long_loops_poll_the_stop_word);

@@ -131,6 +131,40 @@ START_TEST(ranges) {
 }
 END_TEST
 
+/* Every operation that keeps bounds, over all pairs of two small ranges: no value lies outside, and
+ * both bounds of what is monotone are reached. */
+START_TEST(ranges_hold) {
+  static const struct {
+    OpCode op;
+    int tight; /* the bounds are reached */
+  } rows[] = {{OP_ADD, 1},      {OP_SUB, 1}, {OP_MUL, 1}, {OP_MIN2, 1}, {OP_MAX2, 1},
+              {OP_FLOORDIV, 1}, {OP_MOD, 0}, {OP_AND, 0}, {OP_OR, 0},   {OP_XOR, 0},
+              {OP_CEILDIV, 1},  {OP_SHL, 1}, {OP_SHR, 1}};
+  static const int64_t bound[][2] = {{-7, 9}, {0, 5}, {3, 4}, {1, 6}, {-9, -2}};
+  for (int at = 0; at < 13 * 25; at++) {
+    OpCode op = rows[at / 25].op;
+    const int64_t *a = bound[at % 5], *b = bound[at / 5 % 5];
+    IrVar *x = ir_var(fresh, IRV_INDEX, "x", DT_I32), *y = ir_var(fresh, IRV_INDEX, "y", DT_I32);
+    x->lo = a[0], x->hi = a[1], y->lo = b[0], y->hi = b[1];
+    int64_t lo, hi, least = INT64_MAX, most = INT64_MIN;
+    if (!ir_range(ir_op2(fresh, op, ir_ref(fresh, x), ir_ref(fresh, y)), &lo, &hi)) {
+      ck_assert(b[0] <= 0 || (a[0] < 0 && (op == OP_OR || op == OP_XOR)));
+      continue;
+    }
+    for (int64_t i = a[0]; i <= a[1]; i++)
+      for (int64_t j = b[0]; j <= b[1]; j++) {
+        int64_t v = 0;
+        ck_assert(ir_is_const(
+            ir_op2(fresh, op, ir_int_of(fresh, DT_I32, i), ir_int_of(fresh, DT_I32, j)), &v));
+        ck_assert_msg(v >= lo && v <= hi, "%s: %d and %d", op_info(op)->name, (int)i, (int)j);
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+      }
+    ck_assert(!rows[at / 25].tight || (least == lo && most == hi));
+  }
+}
+END_TEST
+
 START_TEST(replacing) {
   IrVar *v = ir_var(fresh, IRV_LET, "i", DT_I64);
   IrExpr *e = ir_op2(fresh, OP_ADD, ir_op2(fresh, OP_MUL, ir_ref(fresh, v), ir_int(fresh, 4)),
@@ -619,6 +653,7 @@ int main(void) {
   tcase_add_test(e, casts_nest);
   tcase_add_test(e, shared_parts_have_names);
   tcase_add_test(e, ranges);
+  tcase_add_test(e, ranges_hold);
   tcase_add_test(e, replacing);
   tcase_add_test(v, kernels_with_errors);
   tcase_add_test(v, kernels_without_errors);
