@@ -209,8 +209,7 @@ static void note_channel(const Channels *c, const IrChannel *ch) {
 }
 
 static bool fit(Channels *c) {
-  int64_t limit = (int64_t)c->r->target->shared_limit;
-  while (total_bytes(c->k) > limit) {
+  while (!target_has_shared(c->r->target, total_bytes(c->k))) {
     if (!shorten(c->k)) {
       sched_decline(c->r, "the tiles take %" PRId64 " bytes of shared memory", total_bytes(c->k));
       return false;

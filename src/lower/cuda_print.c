@@ -346,7 +346,9 @@ static CudaText *assemble(Printer *p) {
   return t;
 }
 
-/* What the target cannot have is said before the compiler says it worse. */
+/* What the target cannot have is said before the compiler says it worse. What lowering makes keeps
+ * to the limits, and tile-level programs were compared before; IR written by hand meets them here
+ * first. */
 static bool check_limits(Printer *p) {
   const IrKernel *k = p->k;
   if (k->level != IR_THREAD)
@@ -354,7 +356,7 @@ static bool check_limits(Printer *p) {
   else if (k->threads < 1 || k->threads > p->target->max_threads)
     cuda_fail(p, k->span, "a block of %s can have 1 to %d threads, %s has %d", p->target->name,
               p->target->max_threads, k->name, k->threads);
-  else if (k->shared_bytes > (int64_t)p->target->shared_limit)
+  else if (!target_has_shared(p->target, k->shared_bytes))
     cuda_fail(p, k->span, "a block of %s can have %zu bytes of shared memory, %s has %lld",
               p->target->name, p->target->shared_limit, k->name, (long long)k->shared_bytes);
   return !p->failed;

@@ -43,7 +43,7 @@ IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, D
   int blocks = r->target->registers / (REGISTERS * out->threads);
   blocks = blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
   if (blocks < 2 || rows.loaded > MOST_LOADED * out->threads ||
-      out->shared_bytes * blocks > (int64_t)r->target->shared_limit) {
+      !target_has_shared(r->target, out->shared_bytes * blocks)) {
     lower_note(r, "dense: %d registers a thread would not hold what it loads", REGISTERS);
     return NULL;
   }

@@ -24,6 +24,10 @@ typedef struct Target {
 /* By its name; NULL if unknown. */
 const Target *target_find(const char *name);
 const Target *target_at(size_t i); /* NULL past the last */
+/* Whether a block may have that many bytes of shared memory: what the program asks for (limits.c of
+ * src/session), what a schedule adds, and, last, what a hand-written thread level says of itself
+ * (cuda_print.c) are judged by this alone. */
+bool target_has_shared(const Target *t, int64_t bytes);
 
 /* What is known of a global tensor's place in memory. A kernel lowered with facts may only be given
  * tensors that have them. */

@@ -7,8 +7,6 @@
  */
 #include "hopper.h"
 
-#include <inttypes.h>
-
 enum { ALIGN = 16, BANKS_BYTES = 128, ONCE_BYTES = 16 * DT_COUNT };
 
 /* Vectors of 16 bytes may start at any tile. */
@@ -180,22 +178,6 @@ static Place *largest(Simple *s) {
   return best;
 }
 
-/* Why it cannot be done: each tile and its bytes. */
-static bool no_room(Simple *s, const char *why) {
-  Str list = str_new(s->sink->arena);
-  for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].tile)
-      str_addf(&list, "%s%s %" PRId64, list.n ? ", " : "", s->k->buffers.v[i]->name,
-               s->place.v[i].bytes);
-  s->failed = true;
-  Diag *d =
-      diag_add(s->sink, E0711, s->k->span,
-               "the tiles of `%s` need more than the %zu bytes of shared memory of %s, and %s",
-               s->k->name, s->target->shared_limit, s->target->name, why);
-  diag_hint(s->sink, d, "bytes of each tile: %s", str_text(&list));
-  return false;
-}
-
 /* A tile moves to scratch: one slab for each slot, row-major. */
 static void spill(Simple *s, IrBuffer *b, IrExpr *slots) {
   Place *p = low_place_of(s, b);
@@ -254,9 +236,9 @@ static void to_ring(Simple *s, const IrBuffer *b) {
   p->home = home;
 }
 
-/* Moves the largest tile to scratch until the rest fits. */
+/* Moves the largest tile to scratch until the rest fits: without tiles nothing is left that could
+ * be too much. */
 bool low_place_tiles(Simple *s) {
-  int64_t limit = (int64_t)s->target->shared_limit - ONCE_BYTES;
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
   if (s->registers) {
@@ -269,17 +251,14 @@ bool low_place_tiles(Simple *s) {
   for (size_t i = 0; i < s->place.n; i++)
     if (s->place.v[i].frag)
       to_registers(s, s->k->buffers.v[i]);
-  while ((s->peak = plan(s)) > limit) {
-    Place *p = largest(s);
+  while ((s->peak = plan(s)), !target_has_shared(s->target, s->peak + ONCE_BYTES)) {
     if (s->registers && expand_shorten_pipes(s))
       continue;
     if (s->registers) {
       lower_note(s->request, "shared memory of %s has no room for its tiles", s->target->name);
       return false;
     }
-    if (!p)
-      return no_room(s, "nothing is left to move to scratch");
-    p->spilled = spilled = true;
+    largest(s)->spilled = spilled = true;
   }
   for (size_t i = 0; i < s->place.n; i++)
     if (s->place.v[i].tile && !s->place.v[i].frag)

@@ -28,6 +28,10 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
+bool target_has_shared(const Target *t, int64_t bytes) {
+  return bytes <= (int64_t)t->shared_limit;
+}
+
 const Target *target_at(size_t i) {
   return i < TARGETS ? &targets[i] : NULL;
 }

@@ -1,5 +1,8 @@
 /* limits.c: kernels whose shared tiles are more than a block of the target may have.
  *
+ * That is the program's to change, so it is said here, before anything is lowered and also where
+ * the kernel runs on the CPU; what lowering adds it fits to the target without a word.
+ *
  * In: a launch's specialisation and the session's target. Out: nothing, or a diagnostic of the
  * compiler's that lists every tile, the limit, and what would fit: a smaller value of a
  * compile-time parameter where there is one, else a shorter tile. What fits is found by compiling
@@ -52,7 +55,8 @@ static int64_t bytes_with(Session *s, const SemaKernel *k, const SemaSpec *from,
 
 /* The first parameter that, halved as often as it takes, makes the tiles fit; those first whose
  * author promises that the result does not depend on them. */
-static bool smaller_parameter(const Launch *l, const SemaKernel *k, int64_t limit, Str *hint) {
+static bool smaller_parameter(const Launch *l, const SemaKernel *k, const Target *target,
+                              Str *hint) {
   Session *s = l->s;
   for (size_t at = 0; at < 2 * k->nstatics; at++) {
     size_t i = at % k->nstatics;
@@ -62,7 +66,7 @@ static bool smaller_parameter(const Launch *l, const SemaKernel *k, int64_t limi
     sema_value(session_scratch(s), k, l->spec->sema, i, &v);
     for (int64_t x = v.num.as.i / 2; v.kind == SV_INT && x >= 1; x /= 2) {
       int64_t n = bytes_with(s, k, l->spec->sema, i, x);
-      if (n < 0 || n > limit)
+      if (n < 0 || !target_has_shared(target, n))
         continue;
       str_addf(hint, "%s[%s = %" PRId64 "] takes %" PRId64 " bytes", l->name,
                k->statics[i].name.text, x, n);
@@ -91,16 +95,13 @@ static void shorter_tile(const Tiles *t, int64_t total, int64_t limit, Str *hint
 void launch_fits(const Launch *l, const SemaKernel *k) {
   Session *s = l->s;
   const Target *target = session_target(s);
-  int64_t limit = (int64_t)target->shared_limit, total;
-  if (l->ir->level == IR_THREAD)
-    return; /* its bytes are one array, which the printer of CUDA text looks at */
-  total = eval_shared_bytes(l->ir, NULL, NULL);
-  if (total <= limit)
-    return;
+  int64_t limit = (int64_t)target->shared_limit, total = eval_shared_bytes(l->ir, NULL, NULL);
+  if (l->ir->level == IR_THREAD || target_has_shared(target, total))
+    return; /* a thread level says its bytes itself, and to cuda_print */
   Tiles t = {.text = session_str(s)};
   Str hint = session_str(s);
   eval_shared_bytes(l->ir, add_tile, &t);
-  if (!k || !smaller_parameter(l, k, limit, &hint))
+  if (!k || !smaller_parameter(l, k, target, &hint))
     shorter_tile(&t, total, limit, &hint);
   Diag *d =
       diag_add(&s->diags, E0461, l->ir->span,
