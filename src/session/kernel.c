@@ -260,16 +260,38 @@ Arena *spec_arena(const Launch *l) {
   return l->spec->arena;
 }
 
+/* The only way from a specialisation to its IR. */
+static IrKernel *spec_ir(Session *s, Arena *a, const SemaKernel *k, const SemaSpec *spec,
+                         const SemaValue **statics, DiagSink *sink) {
+  SemaTree *tree = sema_check(a, k, spec, sink);
+  *statics = tree ? tree->statics : NULL;
+  IrKernel *ir = tree && sink->errors == 0 ? ir_build(a, s->names, tree, sink) : NULL;
+  return sink->errors == 0 ? ir : NULL;
+}
+
+void spec_set(SemaSpec *spec, size_t i, int64_t value) {
+  spec->statics[i] = (SemaValue){.kind = SV_INT, .num = {DT_I64, {.i = value}}};
+}
+
+const IrKernel *spec_ir_with(Session *s, Arena *a, const SemaKernel *k, const SemaSpec *from,
+                             const SpecStatic *set, size_t n) {
+  DiagSink sink;
+  const SemaValue *statics;
+  SemaSpec *spec = sema_spec_copy(a, k, from);
+  diag_init(&sink, a);
+  for (size_t i = 0; i < n; i++)
+    spec_set(spec, set[i].at, set[i].value);
+  return spec_ir(s, a, k, spec, &statics, &sink);
+}
+
 /* Builds the IR of a specialisation. */
 static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
   Spec *p = new_spec(s);
   double start = base_now();
-  const SemaSpec *copy = p->sema = sema_spec_copy(p->arena, info->sema, spec);
-  SemaTree *tree = sema_check(p->arena, info->sema, copy, &s->diags);
-  p->statics = tree ? tree->statics : NULL;
-  p->ir = tree && s->diags.errors == 0 ? ir_build(p->arena, s->names, tree, &s->diags) : NULL;
+  p->sema = sema_spec_copy(p->arena, info->sema, spec);
+  p->ir = spec_ir(s, p->arena, info->sema, p->sema, &p->statics, &s->diags);
   s->times.compile += base_now() - start;
-  if (!p->ir || s->diags.errors > 0)
+  if (!p->ir)
     compile_failed(s);
   return p;
 }

@@ -127,6 +127,16 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 /* Sets the tile sizes of a product that are `auto` and not set, by its cost at the arguments'
  * extents, where the target has a schedule that the model knows. */
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
+/* A compile-time parameter, by its index, and a value for it. */
+typedef struct SpecStatic {
+  size_t at;
+  int64_t value;
+} SpecStatic;
+void spec_set(SemaSpec *spec, size_t i, int64_t value);
+/* The tile-level IR of a specialisation like `from` but for n parameters, in the arena; NULL where
+ * it cannot be built so, of which nobody is told. */
+const IrKernel *spec_ir_with(Session *s, Arena *a, const SemaKernel *k, const SemaSpec *from,
+                             const SpecStatic *set, size_t n);
 /* What k[BM = 64] set; the rest is unset. */
 SemaSpec *kernel_settings(Session *s, Value kernel, Span span);
 SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */

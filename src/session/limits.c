@@ -40,19 +40,6 @@ static void add_tile(void *ctx, const IrBuffer *b, int64_t n) {
   }
 }
 
-/* Bytes of the kernel with compile-time parameter i set to value; -1 where it does not compile. */
-static int64_t bytes_with(Session *s, const SemaKernel *k, const SemaSpec *from, size_t i,
-                          int64_t value) {
-  Arena *a = session_scratch(s);
-  DiagSink sink;
-  diag_init(&sink, a);
-  SemaSpec *spec = sema_spec_copy(a, k, from);
-  spec->statics[i] = (SemaValue){.kind = SV_INT, .num = {DT_I64, {.i = value}}};
-  SemaTree *tree = sema_check(a, k, spec, &sink);
-  IrKernel *ir = tree && sink.errors == 0 ? ir_build(a, s->names, tree, &sink) : NULL;
-  return ir && sink.errors == 0 ? eval_shared_bytes(ir, NULL, NULL) : -1;
-}
-
 /* The first parameter that, halved as often as it takes, makes the tiles fit; those first whose
  * author promises that the result does not depend on them. */
 static bool smaller_parameter(const Launch *l, const SemaKernel *k, const Target *target,
@@ -65,8 +52,10 @@ static bool smaller_parameter(const Launch *l, const SemaKernel *k, const Target
       continue;
     sema_value(session_scratch(s), k, l->spec->sema, i, &v);
     for (int64_t x = v.num.as.i / 2; v.kind == SV_INT && x >= 1; x /= 2) {
-      int64_t n = bytes_with(s, k, l->spec->sema, i, x);
-      if (n < 0 || !target_has_shared(target, n))
+      const IrKernel *ir =
+          spec_ir_with(s, session_scratch(s), k, l->spec->sema, &(SpecStatic){i, x}, 1);
+      int64_t n = ir ? eval_shared_bytes(ir, NULL, NULL) : 0;
+      if (!ir || !target_has_shared(target, n))
         continue;
       str_addf(hint, "%s[%s = %" PRId64 "] takes %" PRId64 " bytes", l->name,
                k->statics[i].name.text, x, n);

@@ -30,27 +30,15 @@ typedef struct Tuning {
 
 /* ---------------------------------------------------------------- trying */
 
-/* The kernel with some parameters set otherwise; NULL where it cannot be built so. */
-static const IrKernel *try_build(Tuning *t, const SemaSpec *spec) {
-  DiagSink sink;
-  diag_init(&sink, t->arena);
-  SemaTree *tree = sema_check(t->arena, t->k, spec, &sink);
-  const IrKernel *k = tree && !sink.errors ? ir_build(t->arena, t->s->names, tree, &sink) : NULL;
-  return sink.errors ? NULL : k;
-}
-
-static SemaSpec *with(Tuning *t, const SemaSpec *spec, int index, int64_t value) {
-  SemaSpec *copy = sema_spec_copy(t->arena, t->k, spec);
-  SemaValue v = {.kind = SV_INT, .num = {.type = DT_I64, .as.i = value}};
-  copy->statics[index] = v;
-  return copy;
+static const IrKernel *try_build(Tuning *t, const SpecStatic *set, size_t n) {
+  return spec_ir_with(t->s, t->arena, t->k, t->spec, set, n);
 }
 
 /* What a parameter decides, if it is one thing of the first product: what has its value when it is
  * set to one that nothing else has. */
 static bool find_side(Tuning *t, const LowerProduct *plain, int index, int probe) {
   LowerProduct p;
-  const IrKernel *k = try_build(t, with(t, t->spec, index, probe));
+  const IrKernel *k = try_build(t, &(SpecStatic){(size_t)index, probe}, 1);
   if (!k || !lower_product(k, &p))
     return false;
   bool rows = p.m == probe, columns = p.n == probe, stages = p.stages == probe;
@@ -118,8 +106,8 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
   bool warps = session_target(t->s)->arch < ARCH_SM90A; /* mma.sync: the widest tile was measured */
   for (size_t i = 0; i < (warps ? 1 : sizeof tile / sizeof *tile); i++) {
     LowerProduct q;
-    SemaSpec *spec = with(t, t->spec, t->side[0], tile[i][0]);
-    const IrKernel *k = try_build(t, with(t, spec, t->side[1], tile[i][1]));
+    SpecStatic set[] = {{(size_t)t->side[0], tile[i][0]}, {(size_t)t->side[1], tile[i][1]}};
+    const IrKernel *k = try_build(t, set, 2);
     double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
     if (cost < 0 || (least >= 0 && cost >= least * 0.995))
       continue;
@@ -159,7 +147,7 @@ static void make_key(Tuning *t, Str *key) {
 
 static Tuned *find(Tuning *t) {
   LowerProduct p;
-  const IrKernel *plain = try_build(t, t->spec);
+  const IrKernel *plain = try_build(t, NULL, 0);
   if (!plain || !lower_product(plain, &p) || plain->threads)
     return NULL;
   find_sides(t, &p);
@@ -195,6 +183,5 @@ void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *ar
   }
   for (size_t i = 0; found && found->value && i < info->sema->nstatics; i++)
     if (found->value[i])
-      spec->statics[i] =
-          (SemaValue){.kind = SV_INT, .num = {.type = DT_I64, .as.i = found->value[i]}};
+      spec_set(spec, i, found->value[i]);
 }
