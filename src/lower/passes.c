@@ -10,16 +10,18 @@
 
 #include <stdarg.h>
 
+typedef IrKernel *PassRun(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 typedef struct Pass {
   const char *name;
   IrLevel makes; /* level of what comes out */
-  IrKernel *(*run)(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+  PassRun *run;
 } Pass;
 typedef struct Candidate {
   const char *name;
   OpArch arch; /* least target */
   const Pass *pass;
   size_t n;
+  PassRun *without; /* a pass of the list that it leaves out, or NULL */
 } Candidate;
 
 /* The simplest lowering needs nothing that a schedule decides; each tile-level kind means the same
@@ -28,21 +30,14 @@ static const Pass scalar[] = {{"relabel", IR_SCHEDULED, low_relabel},
                               {"scalar", IR_THREAD, low_simple}};
 
 /* The Hopper schedule: one warpgroup loads by TMA, the others multiply; of two chained products one
- * runs while the other's result is worked on. */
-static const Pass rotated[] = {
+ * runs while the other's result is worked on, or, without `rotate`, each iteration by itself, where
+ * fewer registers are live at once. */
+static const Pass warpgroup[] = {
     {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
     {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
     {"roles", IR_SCHEDULED, low_roles},   {"rotate", IR_SCHEDULED, low_rotate},
     {"waits", IR_SCHEDULED, low_waits},   {"guards", IR_SCHEDULED, low_guards},
     {"hopper", IR_THREAD, low_expand},    {"approx", IR_THREAD, low_approx},
-};
-/* The same, each iteration by itself: fewer registers are live at once. */
-static const Pass warpgroup[] = {
-    {"select", IR_SCHEDULED, low_select}, {"tile_loop", IR_SCHEDULED, low_tile_loop},
-    {"copies", IR_SCHEDULED, low_copies}, {"channels", IR_SCHEDULED, low_channels},
-    {"roles", IR_SCHEDULED, low_roles},   {"waits", IR_SCHEDULED, low_waits},
-    {"guards", IR_SCHEDULED, low_guards}, {"hopper", IR_THREAD, low_expand},
-    {"approx", IR_THREAD, low_approx},
 };
 
 /* One role; fragments in registers, memory in vectors. */
@@ -58,15 +53,15 @@ static const Pass turns[] = {{"relabel", IR_SCHEDULED, low_relabel},
                              {"turns", IR_SCHEDULED, low_turns},
                              {"registers", IR_THREAD, low_expand}};
 
-#define CANDIDATE(name, arch, list)                                                                \
-  { name, arch, list, sizeof list / sizeof *list }
+#define CANDIDATE(name, arch, list, without)                                                       \
+  { name, arch, list, sizeof list / sizeof *list, without }
 static const Candidate candidates[] = {
-    CANDIDATE("warpgroup, overlapped", ARCH_SM90A, rotated),
-    CANDIDATE("warpgroup", ARCH_SM90A, warpgroup),
-    CANDIDATE("registers, dense", ARCH_ANY, dense),
-    CANDIDATE("registers, in turns", ARCH_SM80, turns),
-    CANDIDATE("registers", ARCH_ANY, registers),
-    CANDIDATE("scalar", ARCH_ANY, scalar),
+    CANDIDATE("warpgroup, overlapped", ARCH_SM90A, warpgroup, NULL),
+    CANDIDATE("warpgroup", ARCH_SM90A, warpgroup, low_rotate),
+    CANDIDATE("registers, dense", ARCH_ANY, dense, NULL),
+    CANDIDATE("registers, in turns", ARCH_SM80, turns, NULL),
+    CANDIDATE("registers", ARCH_ANY, registers, NULL),
+    CANDIDATE("scalar", ARCH_ANY, scalar, NULL),
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -108,7 +103,7 @@ static Made run(const Candidate *c, Arena *a, const IrKernel *k, const LowerRequ
   const IrKernel *now = k;
   size_t errors = sink->errors;
   for (size_t i = 0; i < c->n; i++) {
-    if (c->pass[i].makes <= k->level && k->level > IR_TILE)
+    if (c->pass[i].run == c->without || (c->pass[i].makes <= k->level && k->level > IR_TILE))
       continue;
     IrKernel *next = c->pass[i].run(a, now, r, sink);
     m.stopped = sink->errors > errors;
