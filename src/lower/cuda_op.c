@@ -128,6 +128,16 @@ static void plain(Printer *p, const IrStmt *s) {
   line_of(p, stem(p, op), &args);
 }
 
+/* A wait that may last for ever also looks at the stop word. */
+static void mbar_wait(Printer *p, const IrStmt *s) {
+  Str args = str_new(p->a);
+  need(p, s, "ts_mbar_wait");
+  arguments(p, &s->as.op, 0, "", &args);
+  p->stop = true;
+  cuda_line(p, "ts_mbar_wait(%.*s, stop, stopped);", (int)strlen(str_text(&args)) - 2,
+            str_text(&args) + 1);
+}
+
 /* Immediates of the instruction are template arguments: a register would not assemble. */
 static void with_constant(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
@@ -544,6 +554,9 @@ void cuda_op(Printer *p, const IrStmt *s) {
     break;
   case OP_CP_ASYNC:
     cp_async(p, s);
+    break;
+  case OP_MBAR_WAIT:
+    mbar_wait(p, s);
     break;
   case OP_MMA_SYNC:
     mma_sync(p, s);

@@ -26,8 +26,8 @@ static const char *const reserved[] = {
     "true",      "try",       "typedef",  "typeid",   "typename",  "union",    "unsigned",
     "using",     "virtual",   "void",     "volatile", "wchar_t",   "while",    "xor",
     "xor_eq",    "threadIdx", "blockIdx", "blockDim", "gridDim",   "warpSize", "smem",
-    "fault",     "stop",      "call",     "print",    "line",      "main",     "linux",
-    "unix",
+    "fault",     "stop",      "stopped",  "call",     "print",     "line",     "main",
+    "linux",     "unix",
 };
 
 /* By the language, by CUDA's own variables, or by a name given before. */
@@ -187,18 +187,10 @@ static void set_up_vars(Printer *p) {
     p->var_arg[p->k->pre.v[i]->as.let.var->id] = true;
 }
 
-static bool find_barrier(IrStmt *s, void *found) {
-  if (s->kind == IRK_OP && s->as.op.op == OP_MBAR_WAIT)
+static bool find_wait(IrStmt *s, void *found) {
+  if (s->kind == IRK_ROLES || (s->kind == IRK_OP && s->as.op.op == OP_MBAR_WAIT))
     *(bool *)found = true;
   return true;
-}
-
-/* A thread that leaves early would let others wait for ever at a barrier of shared memory: such
- * kernels end by their own schedule. */
-static bool may_leave_early(const IrKernel *k) {
-  bool barriers = false;
-  ir_walk((IrBlock *)(uintptr_t)&k->body, find_barrier, &barriers);
-  return !barriers;
 }
 
 /* Tables by id, so that nothing is searched for while printing. */
@@ -208,7 +200,8 @@ static void set_up(Printer *p) {
   p->names = map_new(p->a);
   p->parts = map_new(p->a);
   p->indent = 1;
-  p->polls = may_leave_early(p->k);
+  ir_walk((IrBlock *)(uintptr_t)&p->k->body, find_wait, &p->waits);
+  p->role_threads = p->k->threads;
   p->buf_name = ARENA_ARRAY(p->a, const char *, p->k->buffers.n);
   p->buf_arg = ARENA_ARRAY(p->a, bool, p->k->buffers.n);
   p->tmap_name = ARENA_ARRAY(p->a, const char *, p->k->tmaps.n);
@@ -328,6 +321,8 @@ static CudaText *assemble(Printer *p) {
   grid_indices(p, &first);
   if (p->shared)
     str_add(&first, "  const unsigned smem = ts_smem();\n");
+  if (p->waits)
+    str_add(&first, "  bool stopped = false;\n");
   str_addf(&out, "// %s for %s\n%s", p->k->name, p->target->name, str_text(&p->prelude));
   bounds(p->k, &out);
   str_addf(&out, "\n%s(%s) {\n%s%s}\n", entry, str_text(&params), str_text(&first),

@@ -48,7 +48,8 @@ typedef struct Printer {
   int watched; /* depth of FOR loops that look at the stop word */
   bool shared; /* the block's shared memory is used */
   bool stop, fault, print;
-  bool polls; /* WHILE loops look at the stop word */
+  bool waits; /* of some threads for others: who is stopped passes them, and leaves no loop alone */
+  int role_barrier, role_threads; /* at which all threads of the role in hand can meet */
   const SrcFile *file;
   uint32_t line; /* of the last comment */
   bool failed;

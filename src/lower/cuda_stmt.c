@@ -240,9 +240,9 @@ static bool is_long(Printer *p, const IrFor *f) {
 }
 
 /* The counter of a loop that looks at the stop word; NULL where it need not: inside another that
- * does, where leaving early would hang others, or in few rounds. */
+ * does, in few rounds, or where each wait inside it ends by itself. */
 static const char *watch(Printer *p, const IrFor *f) {
-  if (!p->polls || p->watched > 0 || f->loop == IRF_UNROLL || !is_long(p, f))
+  if (p->waits || p->watched > 0 || f->loop == IRF_UNROLL || !is_long(p, f))
     return NULL;
   const char *calls = cuda_fresh(p, "polls");
   cuda_line(p, "unsigned %s = 0;", calls);
@@ -282,14 +282,48 @@ static void print_for(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
+/* Whether threads meet in it. */
+static bool find_meeting(IrStmt *s, void *found) {
+  enum { MEETS = FX_COLLECTIVE | FX_WARPGROUP | FX_BLOCK | FX_BARRIER };
+  if (s->kind == IRK_OP && op_info(s->as.op.op)->effects & MEETS)
+    *(bool *)found = true;
+  return true;
+}
+
+static bool threads_meet(const IrWhile *w) {
+  bool found = false;
+  ir_walk((IrBlock *)(uintptr_t)&w->cond_block, find_meeting, &found);
+  ir_walk((IrBlock *)(uintptr_t)&w->body, find_meeting, &found);
+  return found;
+}
+
+/* Where threads wait for each other one of them must not end: it leaves the loop, as all of its
+ * role do, and passes what comes behind it. */
+static void look_and_leave(Printer *p, const IrWhile *w, const char *calls) {
+  p->stop = true;
+  if (threads_meet(w)) {
+    (void)cuda_part(p, "ts_leave");
+    cuda_line(p, "  if (ts_leave(%d, %d, stop, stopped, %s)) break;", p->role_barrier,
+              p->role_threads, calls);
+    return;
+  }
+  (void)cuda_part(p, "ts_stopped");
+  cuda_line(p, "  if (stopped || ts_stopped(stop, %s)) {", calls);
+  cuda_line(p, "    stopped = true;");
+  cuda_line(p, "    break;");
+  cuda_line(p, "  }");
+}
+
 /* The stop word is read once in 1024 rounds by every thread, which costs nothing that can be
  * measured; a mapped word instead of device memory would cost a hundred times. */
-static void open_while(Printer *p) {
-  const char *calls = p->polls ? cuda_fresh(p, "polls") : NULL;
-  if (calls)
-    cuda_line(p, "unsigned %s = 0;", calls);
+static void open_while(Printer *p, const IrWhile *w) {
+  const char *calls = cuda_fresh(p, "polls");
+  cuda_line(p, "unsigned %s = 0;", calls);
   cuda_line(p, "while (true) {");
-  look(p, calls);
+  if (p->waits)
+    look_and_leave(p, w, calls);
+  else
+    look(p, calls);
 }
 
 /* A condition that is always true is a loop left by break. */
@@ -306,7 +340,7 @@ static void leave_unless(Printer *p, IrExpr *cond) {
 /* cond_block belongs to each round, so the condition stands inside the loop. */
 static void print_while(Printer *p, const IrStmt *s) {
   const IrWhile *w = &s->as.while_;
-  open_while(p);
+  open_while(p, w);
   p->whiles++;
   nested(p, &w->cond_block);
   leave_unless(p, w->cond);
@@ -328,6 +362,8 @@ static void print_if(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
+enum { LAST_BARRIER = 15 }; /* roles take their own from the first on, to leave loops from this */
+
 /* One chain of ifs over the broadcast warp index: every branch is warp-uniform and the compiler
  * knows it, which setmaxnreg and wgmma need. */
 static void print_roles(Printer *p, const IrStmt *s) {
@@ -341,8 +377,12 @@ static void print_roles(Printer *p, const IrStmt *s) {
         b->first_warp > 0 ? arena_printf(p->a, "%s >= %d && ", warp, b->first_warp) : "";
     cuda_line(p, "%sif (%s%s < %d) { // %s", i > 0 ? "} else " : "", from, warp,
               b->first_warp + b->warps, b->name);
+    p->role_barrier = LAST_BARRIER - i;
+    p->role_threads = 32 * b->warps;
     nested(p, &b->body);
   }
+  p->role_barrier = 0;
+  p->role_threads = p->k->threads;
   if (r->nroles > 0)
     cuda_line(p, "}");
 }

@@ -435,6 +435,18 @@ TS_FN bool ts_inside(long long i, long long extent) {
 TS_FN bool ts_stopped(const volatile unsigned *stop, unsigned &calls) {
   return (++calls & 1023u) == 0u && *stop != 0u;
 }
+//@ ts_leave: fn
+/* The same for all threads of a role at once, at a barrier of their own: none of them goes on to wait for others
+ * that have left. Looked up once in 16 rounds. */
+TS_FN bool ts_leave(int id, int threads, const volatile unsigned *stop, bool &stopped, unsigned &rounds) {
+  unsigned all = 0;
+  if ((++rounds & 15u) != 0u) return false;
+  stopped = stopped || *stop != 0u;
+  asm volatile("{.reg .pred one, any; setp.ne.u32 one, %1, 0; bar.red.or.pred any, %2, %3, one; selp.u32 %0, 1, 0, any;}"
+               : "=r"(all) : "r"((unsigned)stopped), "r"(id), "r"(threads) : "memory");
+  stopped = all != 0u;
+  return stopped;
+}
 /* ---- synchronisation ------------------------------------------------------------------------- */
 //@ ts_syncthreads: fn
 TS_FN void ts_syncthreads() { __syncthreads(); }
@@ -586,9 +598,18 @@ TS_FN void ts_mbar_arrive(unsigned bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 //@ ts_mbar_wait: fn
-TS_FN void ts_mbar_wait(unsigned bar, unsigned parity) {
-  asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again;}"
-               ::"r"(bar), "r"(parity) : "memory");
+/* A thread that has waited long asks whether the host wants it to end. It then goes on as if the phase had
+ * ended, here and at every later wait: whoever meets it at another barrier is not left alone there. */
+TS_FN void ts_mbar_wait(unsigned bar, unsigned parity, const volatile unsigned *stop, bool &stopped) {
+  unsigned done = stopped, tries = 0;
+  while (!done) {
+    asm volatile("{.reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done;}"
+                 : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+    if (!done && (++tries & 1023u) == 0u && *stop != 0u) {
+      stopped = true;
+      break;
+    }
+  }
 }
 //@ ts_tmap: fn
 struct __align__(64) ts_tmap { unsigned long long word[16]; };

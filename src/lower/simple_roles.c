@@ -5,8 +5,8 @@
  * and mbarriers: one thread arrives for its role once all of it is there, every thread waits by
  * itself. Always holds: inside a role its threads meet at a named barrier of their own, and have
  * one-element tiles of their own through which one tells the others; nothing is held at either end
- * of a role. Registers are left as they are: nothing here is short of them. Tests:
- * tests/lang/specialize_*.
+ * of a role. `registers =` moves registers between warpgroups where the sums allow it. Tests:
+ * tests/lang/specialize_*, tests/unit/check_cuda.c.
  */
 #include "expand.h"
 
@@ -76,14 +76,64 @@ void low_await(Simple *s, const IrStmt *st) {
   emit_barrier_op(s, OP_MBAR_WAIT, address_of(s, &st->as.barrier.at), ir_cast(s->k, bit, DT_I32));
 }
 
+/* ---------------------------------------------------------------- registers */
+
+enum { GROUP = 4, MOST = 255, STEP = 8 }; /* warps of a warpgroup; registers of a thread */
+
+/* What each thread has at launch: the launch bounds let the compiler share out all of them. */
+static int entry_registers(const Simple *s) {
+  int n = s->target->registers / s->threads / STEP * STEP;
+  return n > MOST ? MOST : n;
+}
+
+/* Why the roles' counts cannot be set; NULL: they can. A warpgroup that raises its count waits for
+ * what others gave back, so together they may not want more than there is at launch. */
+static const char *registers_trouble(const Simple *s, const IrRoles *r) {
+  int entry = entry_registers(s), left = entry * s->threads;
+  if (s->target->arch < ARCH_SM90A)
+    return "the target cannot move registers between warpgroups";
+  for (int i = 0; i < r->nroles; i++) {
+    const IrRoleBody *b = &r->role[i];
+    if (b->registers && (b->first_warp % GROUP || b->warps % GROUP))
+      return "the roles are no whole warpgroups";
+    left -= (b->registers ? b->registers : entry) * 32 * b->warps;
+  }
+  return left < 0 ? "together the warpgroups would wait for more than the block has" : NULL;
+}
+
+/* At the role's start, before anything lives in registers. */
+static void set_registers(Simple *s, const IrRoleBody *from, bool can) {
+  int entry = entry_registers(s);
+  if (!can || !from->registers || from->registers == entry)
+    return;
+  OpCode op = from->registers < entry ? OP_SETMAXNREG_DEC : OP_SETMAXNREG_INC;
+  IrStmt *st = low_emit(s, IRK_OP);
+  IrOperand *o = ARENA_NEW(s->k->arena, IrOperand);
+  *o = (IrOperand){.kind = IRO_EXPR, .expr = low_i32(s, from->registers)};
+  st->as.op = (IrOp){op, o, 1};
+}
+
+static bool may_set_registers(Simple *s, const IrRoles *r) {
+  bool asked = false;
+  for (int i = 0; i < r->nroles; i++)
+    asked |= r->role[i].registers > 0;
+  const char *why = asked ? registers_trouble(s, r) : NULL;
+  if (why)
+    lower_note(s->request, "registers = of the roles is left out: %s", why);
+  return asked && !why;
+}
+
+/* ---------------------------------------------------------------- roles */
+
 /* One role, in its own warps. */
-static void lower_role(Simple *s, const IrBlock *body, IrRoleBody *out, int barrier) {
+static void lower_role(Simple *s, const IrRoleBody *from, IrRoleBody *out, int barrier, bool can) {
   IrBlock *before = low_enter(s, &out->body);
+  set_registers(s, from, can);
   ExpandRole outer = expand_enter_role(s, out->first_warp, out->warps, barrier);
   IrBuffer *once[DT_COUNT];
   memcpy(once, s->once, sizeof once);
   memset(s->once, 0, sizeof s->once);
-  low_points(s, body);
+  low_points(s, &from->body);
   low_flush(s);
   memcpy(s->once, once, sizeof once);
   expand_leave_role(s, &outer);
@@ -97,11 +147,12 @@ void low_author_roles(Simple *s, const IrStmt *st) {
   IrRoleBody *role = ARENA_ARRAY(s->k->arena, IrRoleBody, from->nroles);
   IrStmt *out = low_emit(s, IRK_ROLES);
   out->as.roles = (IrRoles){role, from->nroles};
+  bool can = may_set_registers(s, from);
   for (int i = 0; i < from->nroles; i++) {
     role[i] = from->role[i];
     role[i].registers = 0;
     role[i].body = (IrBlock){0};
-    lower_role(s, &from->role[i].body, &role[i], 1 + i);
+    lower_role(s, &from->role[i], &role[i], 1 + i, can);
   }
   low_barrier(s);
 }

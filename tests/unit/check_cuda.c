@@ -329,6 +329,28 @@ START_TEST(while_loops_poll_the_stop_word) {
 }
 END_TEST
 
+/* Where threads wait for each other nobody returns: waits end by themselves, and a loop in which
+ * threads meet is left by all of them together. */
+START_TEST(waits_poll_the_stop_word) {
+  Fixture f = setup();
+  const char *body = "if tid() == 0 { mbar_init 0, 1\n mbar_fence_init }\n syncthreads\n"
+                     "while { load z: i64 = Z[0] } cond z == 0 { membar }\n"
+                     "mbar_wait 0, 1\n"
+                     "var i: i32 = 0\n"
+                     "while { } cond i < n { mbar_wait 0, 1\n set i = i + 1 }\n"
+                     "for k: i32 = 0, n, 1 { mbar_wait 0, 1 }\n";
+  CudaText *t = print_text(&f, kernel_of(&f, "threads 128\n shared_bytes 64", body));
+  check_has(t, "bool stopped = false;");
+  check_has(t, "ts_mbar_wait(smem + 0u, 1, stop, stopped);");
+  check_has(t, "if (stopped || ts_stopped(stop, polls)) {");
+  check_has(t, "if (ts_leave(0, 128, stop, stopped, polls_1)) break;");
+  ck_assert_ptr_null(strstr(t->text, "polls_2"));
+  ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_STOP);
+  (void)compile(&f, t, "sm_90a");
+  teardown(&f);
+}
+END_TEST
+
 /* One that the ranges bound is not watched, nor one inside another that is. */
 START_TEST(long_loops_poll_the_stop_word) {
   Fixture f = setup();
@@ -491,6 +513,7 @@ int main(void) {
   tcase_add_test(c, large_unsigned_may_be_negative);
   tcase_add_test(c, loops);
   tcase_add_test(c, while_loops_poll_the_stop_word);
+  tcase_add_test(c, waits_poll_the_stop_word);
   tcase_add_test(c, long_loops_poll_the_stop_word);
   tcase_add_test(c, names_that_cuda_has_taken);
   tcase_add_test(c, parameters_are_what_is_used);
