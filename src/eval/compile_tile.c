@@ -21,6 +21,7 @@ void eval_compile_region(Compiler *c, const IrRegion *r, EvalRegion *out) {
   out->buf = r->buf->id;
   out->rank = r->buf->rank;
   out->trans = r->trans;
+  out->span = r->span;
   for (int i = 0; i < out->rank; i++) {
     const IrAxis *a = &r->axis[i];
     EvalRegionAxis *x = &out->axis[i];

@@ -422,7 +422,10 @@ static Reg operation(Compiler *c, IrExpr *e, bool lanes, const Section *s) {
   in.dst = eval_reg_new(c, lanes, size, s->fresh);
   if (!same_size && lanes)
     operands_done(c, e);
+  Span span = c->span;
+  c->span = ir_place_of(e, span);
   eval_emit(c, in);
+  c->span = span;
   return in.dst;
 }
 

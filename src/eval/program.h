@@ -202,6 +202,7 @@ typedef struct EvalRegion {
   int rank;
   EvalRegionAxis axis[IR_MAX_RANK];
   bool trans;
+  Span span; /* of its text; without a file: the statement's */
 } EvalRegion;
 
 typedef struct EvalCopyCode {

@@ -112,6 +112,13 @@ static void transpose(EvalView *v) {
   swap(v->hi, i, j);
 }
 
+/* The fault's place is the region's text, not the whole statement. */
+static EvalResult faulted_at(EvalAgent *a, const EvalRegion *r) {
+  if (r->span.file)
+    a->block->fault.span = r->span;
+  return EVAL_FAULTED;
+}
+
 /* Kept axes in order, dropped ones added to the base. */
 EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView *other,
                                EvalView *v) {
@@ -137,7 +144,7 @@ EvalResult eval_region_resolve(EvalAgent *a, const EvalRegion *r, const EvalView
       result = single(a, m, i, machine_int(a, &x->origin), v);
     }
     if (result != EVAL_OK)
-      return result;
+      return faulted_at(a, r);
   }
   if (r->trans)
     transpose(v);

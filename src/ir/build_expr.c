@@ -188,13 +188,19 @@ static IrExpr *choose(Build *b, const TExpr *e) {
 /* ---------------------------------------------------------------- the rest */
 
 /* Casts go their own way: the type is the node's. */
+IrExpr *build_op(Build *b, const TExpr *e, IrExpr *const *arg) {
+  if (e->as.op == OP_CAST)
+    return ir_cast(b->k, arg[0], e->type.dtype);
+  IrExpr *made = ir_expr(b->k, e->as.op, e->type.dtype, arg, e->nargs);
+  ir_place(b->k, made, e->span);
+  return made;
+}
+
 static IrExpr *operation(Build *b, const TExpr *e) {
   IrExpr *arg[4];
   for (int i = 0; i < e->nargs; i++)
     arg[i] = build_scalar(b, e->arg[i]);
-  if (e->as.op == OP_CAST)
-    return ir_cast(b->k, arg[0], e->type.dtype);
-  return ir_expr(b->k, e->as.op, e->type.dtype, arg, e->nargs);
+  return build_op(b, e, arg);
 }
 
 /* A fn's statements are its own: loads made before are not reused across them. */

@@ -45,6 +45,8 @@ IrBuffer *build_tile(Build *b, IrSpace space, const char *name, DType t, int ran
 IrExpr *build_scalar(Build *b, const TExpr *e);
 IrBuffer *build_buf(const TBuf *t);
 IrVar *build_var(const TVar *v);
+/* The operation of a TE_OP on these operands; what can go wrong in it is said at its text. */
+IrExpr *build_op(Build *b, const TExpr *e, IrExpr *const *arg);
 /* A load of an element, as a statement; its value. */
 IrExpr *build_load(Build *b, const IrAccess *at);
 IrAccess build_access(Build *b, const TRegion *r);

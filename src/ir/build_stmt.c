@@ -18,8 +18,12 @@ static void block(Build *b, const TStmts *s, IrBlock *into) {
 
 /* ---------------------------------------------------------------- names */
 
-/* Initial value first: the name is not visible in it. */
+/* Initial value first: the name is not visible in it. The typed tree's place is the name; what
+ * happens there is in the value too. */
 static void let(Build *b, const TStmt *s) {
+  Span value_at = s->as.let.value->span;
+  if (value_at.file == b->span.file && value_at.end > b->span.end)
+    b->span.end = value_at.end;
   TVar *v = s->as.let.var;
   IrExpr *value = build_scalar(b, s->as.let.value);
   v->ir = build_let(b, v->kind == TV_VAR ? IRV_MUT : IRV_LET, v->name, value);

@@ -33,7 +33,7 @@ static IrExpr *origin_of(Build *b, const TExpr *e) {
 
 /* Axes as they are; extents of tensors were settled by the checker. */
 IrRegion build_region(Build *b, const TRegion *r) {
-  IrRegion out = {.buf = build_buf(r->buf), .trans = r->trans};
+  IrRegion out = {.buf = build_buf(r->buf), .trans = r->trans, .span = r->span};
   for (int i = 0; i < r->buf->rank; i++) {
     const TAxis *a = &r->axis[i];
     out.axis[i] = (IrAxis){.origin = origin_of(b, a->origin),
@@ -232,9 +232,7 @@ static IrExpr *operation_at(Build *b, const TExpr *e, IrExpr *const *index) {
   IrExpr *arg[4];
   for (int i = 0; i < e->nargs; i++)
     arg[i] = operand_at(b, e->arg[i], &e->type, index);
-  if (e->as.op == OP_CAST)
-    return ir_cast(b->k, arg[0], e->type.dtype);
-  return ir_expr(b->k, e->as.op, e->type.dtype, arg, e->nargs);
+  return build_op(b, e, arg);
 }
 
 /* Parameters are bound anew at each point. */

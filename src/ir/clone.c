@@ -46,7 +46,9 @@ static void clone_exprs(Clone *c) {
       e.arg[j] = new_expr(c, e.arg[j]);
     if (e.op == OP_VAR)
       e.as.var = new_var(c, e.as.var);
-    ir_intern(c->to, &e)->uniform = e.uniform;
+    IrExpr *to = ir_intern(c->to, &e);
+    to->uniform = e.uniform;
+    ir_place_like(c->to, to, t->all.v[i]->places);
   }
   c->to->table->sms = new_var(c, t->sms);
 }

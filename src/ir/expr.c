@@ -32,7 +32,7 @@ static IrUniform own_uniform(const IrExpr *e) {
 /* A division by a constant other than zero cannot fault; a power with a constant exponent of at
  * least zero neither.
  * Everything else that a row says can fault, does so only by its last operand. */
-static bool own_fault(const IrExpr *e) {
+bool ir_own_fault(const IrExpr *e) {
   if (e->op == OP_CONST || e->op == OP_VAR || !op_can_fault(e->op, e->arg[0]->type))
     return false;
   int64_t c;
@@ -75,7 +75,7 @@ static bool group_uniform(const IrExpr *e) {
 void ir_facts(IrExpr *e) {
   e->uniform = own_uniform(e);
   e->reads_mut = e->op == OP_VAR && e->as.var->kind == IRV_MUT;
-  e->may_fault = e->nargs > 0 && own_fault(e);
+  e->may_fault = e->nargs > 0 && ir_own_fault(e);
   e->size = 1;
   for (int i = 0; i < e->nargs; i++) {
     const IrExpr *a = e->arg[i];
@@ -160,6 +160,7 @@ IrExpr *ir_intern(IrKernel *k, const IrExpr *like) {
   if (*slot)
     return t->all.v[*slot - 1];
   IrExpr *e = arena_copy(k->arena, like, sizeof *like);
+  e->places = NULL; /* of another kernel, perhaps */
   e->id = (uint32_t)t->all.n;
   ir_facts(e);
   VEC_PUSH(k->arena, &t->all, e);
@@ -547,6 +548,8 @@ static IrExpr *replace(Replace *r, IrExpr *e) {
     same &= args[i] == e->arg[i];
   }
   done = same ? e : ir_expr(r->k, e->op, e->type, args, e->nargs);
+  if (!same)
+    ir_place_like(r->k, done, e->places);
   map_setn(r->done, &e->id, sizeof e->id, done);
   return done;
 }

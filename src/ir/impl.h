@@ -17,6 +17,8 @@ struct IrTable {
 
 /* The node itself, hash-consed, with no folding and no reordering. */
 IrExpr *ir_intern(IrKernel *k, const IrExpr *like);
+/* Whether the operation itself may fault, whatever its operands do. */
+bool ir_own_fault(const IrExpr *e);
 /* uniform, reads_mut and may_fault of a node from its operation and operands. */
 void ir_facts(IrExpr *e);
 

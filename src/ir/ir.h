@@ -76,6 +76,12 @@ struct IrVar {
   int axis;       /* IRV_STRIDE, IRV_GRID */
 };
 
+/* A place in the program's text. */
+typedef struct IrPlace {
+  Span span;
+  struct IrPlace *next;
+} IrPlace;
+
 struct IrExpr {
   OpCode op; /* a PURE row */
   DType type;
@@ -93,6 +99,7 @@ struct IrExpr {
     IrVar *var;   /* OP_VAR */
   } as;
   IrExpr *arg[4];
+  IrPlace *places; /* of an operation that may fault: where the text has it (ir_place_of) */
 };
 
 /* ---------------------------------------------------------------- memory */
@@ -154,6 +161,7 @@ typedef struct IrRegion {
   IrBuffer *buf;
   IrAxis axis[IR_MAX_RANK]; /* buf->rank of them */
   bool trans;               /* the last two kept axes are swapped (`.T`) */
+  Span span;                /* of its text; without a file: the statement's */
 } IrRegion;
 
 /* One element: LOAD, STORE, ATOMIC. */
@@ -511,6 +519,15 @@ bool ir_range_step(const IrExpr *e, IrRangeOf *of, void *ctx, IrRange *out);
 /* What a type holds: of a float, and of u64 above int64, as much as int64 does. */
 IrRange ir_range_of_type(DType t);
 bool ir_range_fits(IrRange r, DType t);
+
+/* Notes that the text has e at this place, where e is an operation that may fault itself; nothing
+ * else needs one. A place without a file is none. */
+void ir_place(IrKernel *k, IrExpr *e, Span span);
+/* Notes for e the places that another node, also of another kernel, had. */
+void ir_place_like(IrKernel *k, IrExpr *e, const IrPlace *places);
+/* Where the text has e: its one place, or of several the one within this statement's span; the
+ * statement's span where that does not tell. */
+Span ir_place_of(const IrExpr *e, Span stmt);
 
 /* A new statement appended to the block; fill in `as`. */
 IrStmt *ir_add(IrKernel *k, IrBlock *block, IrKind kind, Span span);

@@ -430,7 +430,9 @@ static IrExpr *build_op(Reader *r, const Node *n, DType want) {
   }
   if (!ir_types_ok(n->op, n->type, arg, n->nargs))
     return bad_types(r, n, arg);
-  return ir_expr(r->k, n->op, n->type, arg, n->nargs);
+  IrExpr *e = ir_expr(r->k, n->op, n->type, arg, n->nargs);
+  ir_place(r->k, e, n->span);
+  return e;
 }
 
 /* `want` decides only where the tree does not.

@@ -48,6 +48,7 @@ static IrExpr *rewrite(Approx *x, IrExpr *e) {
   for (int i = 0; i < e->nargs; i++)
     arg[i] = rewrite(x, e->arg[i]);
   IrExpr *y = simplify(x, ir_expr(x->k, e->op, e->type, arg, e->nargs));
+  ir_place_like(x->k, y, e->places);
   x->done.v[e->id] = y;
   return y;
 }

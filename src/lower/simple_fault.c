@@ -20,6 +20,8 @@ static void check_expr(Simple *s, IrExpr *e) {
     check_expr(s, e->arg[i]);
   if (!op_can_fault(e->op, e->type) || e->nargs != 2)
     return;
+  Span at = s->at;
+  s->at = ir_place_of(e, at);
   IrExpr *x = ir_cast(k, e->arg[0], DT_I64), *y = e->arg[1];
   IrExpr *zero = ir_int_of(k, y->type, 0);
   int64_t lo, hi;
@@ -30,6 +32,7 @@ static void check_expr(Simple *s, IrExpr *e) {
   else if (e->op == OP_POW && dtype_is_signed(y->type) && !(known && lo >= 0))
     low_emit_fault(s, ir_op2(k, OP_LT, y, zero),
                    "power of an integer with the negative exponent {1}", x, ir_cast(k, y, DT_I64));
+  s->at = at;
 }
 
 static void check_slot(IrExpr **e, void *ctx) {

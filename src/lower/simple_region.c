@@ -144,6 +144,9 @@ IrVar *low_load_region(Simple *s, const char *name, const IrRegion *r, IrExpr *c
 void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
   if (low_is_global(s, r))
     return;
+  Span at = s->at;
+  if (r->span.file)
+    s->at = r->span;
   int rank = r->buf->rank;
   for (int d = 0; d < rank; d++) {
     const IrAxis *x = &r->axis[d];
@@ -162,6 +165,7 @@ void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
                    x->origin, n);
     *ok = low_both(s, *ok, ir_op1(s->k, OP_NOT, ir_ref(s->k, bad)));
   }
+  s->at = at;
 }
 
 /* ---------------------------------------------------------------- element by element */

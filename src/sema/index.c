@@ -346,6 +346,7 @@ static TExpr *region(Check *c, const Subject *s, const Axes *x, Span span) {
   shape_of(x->axis, s->rank, &t);
   TExpr *e = sema_texpr_new(c, TE_REGION, t, span);
   e->as.region.buf = (TBuf *)(uintptr_t)s->buf;
+  e->as.region.span = span;
   memcpy(e->as.region.axis, x->axis, sizeof x->axis);
   return e;
 }
@@ -481,6 +482,7 @@ TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
   if (x->kind == TE_REGION) {
     TExpr *e = sema_texpr_new(c, TE_REGION, t, span);
     e->as.region = x->as.region;
+    e->as.region.span = span;
     e->as.region.trans = !x->as.region.trans;
     return e;
   }

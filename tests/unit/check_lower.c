@@ -653,6 +653,21 @@ START_TEST(tiles_of_lifetimes_share_bytes) {
 }
 END_TEST
 
+/* Where the text has what the first FAULT of the block, or of a block in it, is about. */
+static bool first_fault(IrStmt *s, void *ctx) {
+  Span *at = ctx;
+  if (s->kind == IRK_OP && s->as.op.op == OP_FAULT && !at->file)
+    *at = s->span;
+  return !at->file;
+}
+
+static void check_fault_at(IrKernel *low, const char *text) {
+  Span at = {NULL, 0, 0};
+  ir_walk(&low->body, first_fault, &at);
+  ck_assert(at.file && at.end - at.begin == strlen(text));
+  ck_assert(!memcmp(at.file->text + at.begin, text, strlen(text)));
+}
+
 /* The GPU's own division says nothing, so the thread level does; where the range allows no zero it
  * costs nothing. */
 static void check_division(void) {
@@ -667,6 +682,7 @@ static void check_division(void) {
                             &sink);
   IrKernel *low = lower_to(a, k, IR_THREAD, &r, &sink);
   ck_assert(low && low->sites.n == 1 && strstr(low->sites.v[0], "division by zero"));
+  check_fault_at(low, "i32(k) // d");
   arena_free(a);
 }
 
