@@ -20,9 +20,9 @@ static const Hook hooks[] = {
     {IRK_STORE_WAIT, hopper_wait}, {IRK_SYNC, hopper_wait},
     {IRK_ALLOC, hopper_alloc},     {IRK_COPY, hopper_copy},
     {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
-    {IRK_MAP, expand_map},         {IRK_COPY, expand_copy},
-    {IRK_REDUCE, expand_reduce},   {IRK_DOT, expand_dot},
-    {IRK_FOR, expand_pipe},
+    {IRK_MAP, expand_map},         {IRK_MAP, expand_vector},
+    {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
+    {IRK_DOT, expand_dot},         {IRK_FOR, expand_pipe},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {
@@ -60,9 +60,31 @@ typedef struct Size {
   int64_t most, most_rows;
   size_t element;
   bool reduces;
-  int64_t points;       /* of the largest loop over elements, as far as known */
+  int64_t points;       /* of the largest loop over elements, in groups, as far as known */
   int64_t rows, result; /* of products: least rows, most elements; 0: there are none */
 } Size;
+
+/* Iterations that a thread takes at once, as far as dtypes say (expand_vector.c); 1: atomics. */
+typedef struct Group {
+  size_t element;
+  bool atomic;
+} Group;
+
+static bool measure_group(IrStmt *st, void *ctx) {
+  Group *g = ctx;
+  size_t n =
+      st->kind == IRK_LOAD || st->kind == IRK_STORE ? dtype_size(st->as.access.at.buf->dtype) : 0;
+  g->atomic |= st->kind == IRK_ATOMIC;
+  if (n && st->as.access.at.buf->space == IRS_GLOBAL && (!g->element || n < g->element))
+    g->element = n;
+  return true;
+}
+
+static int64_t group_of(IrMap *m) {
+  Group g = {0, false};
+  ir_walk(&m->body, measure_group, &g);
+  return g.atomic || !g.element ? 1 : 16 / (int64_t)g.element;
+}
 
 static bool measure(IrStmt *st, void *ctx) {
   Size *z = ctx;
@@ -76,6 +98,7 @@ static bool measure(IrStmt *st, void *ctx) {
   if (st->kind == IRK_MAP) {
     for (int i = 0; i < st->as.map.naxes; i++)
       n *= ir_is_const(st->as.map.extent[i], &c) && c < MANY ? c : MANY;
+    n /= group_of(&st->as.map);
     z->points = n > z->points ? n : z->points;
     return true;
   }
@@ -113,7 +136,7 @@ int expand_threads(const IrKernel *k) {
   int64_t vector = 16 / (int64_t)(z.element ? z.element : 4);
   int64_t n = z.most / (z.reduces ? 32 : vector), threads = 32;
   int64_t limit = z.reduces ? 1024 : 256, rows = 32 * z.most_rows;
-  if (!z.most) /* without tiles: a thread an element */
+  if (!z.most) /* without tiles: a thread for each vector of elements */
     n = z.points;
   if (z.reduces && n < 128) { /* a warp for each row, while there are rows */
     n = rows < z.most / vector ? rows : z.most / vector;

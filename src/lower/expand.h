@@ -2,12 +2,12 @@
  *
  * The lowering of simple.h goes over the statements in order; a statement that expand_stmt takes is
  * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
- * registers, and how; expand_map.c: iterations over registers; expand_copy.c and expand_side.c:
- * vectors between memory and registers; expand_reduce.c: reductions by registers, lanes and warps;
- * expand_dot.c: products by mma.sync; expand_loop.c: rings of cp.async; expand_store.c: results by
- * way of shared memory; expand_cost.c: loops too long to unroll; expand_dense.c: several blocks on
- * a multiprocessor.
- * Barriers and places are those of simple.h, so a tile in shared memory is never wrong, only slow.
+ * registers, and how; expand_map.c: iterations over registers; expand_vector.c: over tensors, in
+ * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
+ * reductions by registers, lanes and warps; expand_dot.c: products by mma.sync; expand_loop.c:
+ * rings of cp.async; expand_store.c: results by way of shared memory; expand_cost.c: loops too long
+ * to unroll; expand_dense.c: several blocks on a multiprocessor. Barriers and places are those of
+ * simple.h, so a tile in shared memory is never wrong, only slow.
  */
 #ifndef TILESH_LOWER_EXPAND_H
 #define TILESH_LOWER_EXPAND_H
@@ -78,6 +78,11 @@ void expand_set_swizzle(Simple *s, const IrBuffer *b, int rows);
 
 /* expand_map.c */
 bool expand_map(Simple *s, IrStmt *st);
+/* expand_vector.c: parallel loops over tensors, in vectors */
+bool expand_vector(Simple *s, IrStmt *st);
+/* Gives a kernel without a grid that is one such loop as many blocks as its iterations fill; what
+ * low_open_points then deals out is a thread of the grid's share. */
+bool expand_spread(IrKernel *k, const LowerRequest *r, int threads);
 /* expand_reduce.c */
 bool expand_reduce(Simple *s, IrStmt *st);
 

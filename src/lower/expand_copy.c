@@ -22,20 +22,6 @@ static IrOperand regs_operand(IrBuffer *b, IrExpr *first, int64_t n) {
   return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = (int)n};
 }
 
-/* One vector between registers (of b's dtype, or words of its bits) and memory. */
-static void emit_vector(Simple *s, bool load, IrBuffer *b, IrExpr *const *at, IrOperand regs) {
-  bool global = b->space == IRS_GLOBAL;
-  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 2);
-  IrOperand mem =
-      global ? (IrOperand){.kind = IRO_GLOBAL, .buf = b, .expr = side_global_offset(s, b, at)}
-             : (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, b, at)};
-  IrStmt *st = low_emit(s, IRK_OP);
-  o[load ? 0 : 1] = regs;
-  o[load ? 1 : 0] = mem;
-  OpCode op = global ? (load ? OP_LD_GLOBAL : OP_ST_GLOBAL) : (load ? OP_LD_SHARED : OP_ST_SHARED);
-  st->as.op = (IrOp){op, o, 2};
-}
-
 /* ---------------------------------------------------------------- reading a group */
 
 static IrExpr *padding(Simple *s, const IrCopy *c) {
@@ -78,7 +64,7 @@ static void read_group(Move *m, const Point *p, IrBuffer *to, IrExpr *r) {
     IrStmt *branch = in ? low_emit_if(s, in) : NULL;
     if (branch)
       low_enter(s, &branch->as.if_.then);
-    emit_vector(s, true, m->src.r->buf, at, regs_operand(to, r, w));
+    side_move(s, true, m->src.r->buf, at, regs_operand(to, r, w));
     low_enter(s, before);
     if (!branch)
       return;
@@ -112,7 +98,7 @@ static void write_group(Move *m, const Point *p, IrBuffer *from, IrExpr *r) {
     IrStmt *branch = in ? low_emit_if(s, in) : NULL;
     if (branch)
       low_enter(s, &branch->as.if_.then);
-    emit_vector(s, false, m->dst.r->buf, at, regs_operand(from, r, w));
+    side_move(s, false, m->dst.r->buf, at, regs_operand(from, r, w));
     low_enter(s, before);
     if (!branch)
       return;

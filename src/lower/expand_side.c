@@ -187,6 +187,19 @@ IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at) {
   return low_add(s, low_i32(s, b->offset), offset);
 }
 
+void side_move(Simple *s, bool load, IrBuffer *b, IrExpr *const *at, IrOperand regs) {
+  bool global = b->space == IRS_GLOBAL;
+  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 2);
+  IrOperand mem =
+      global ? (IrOperand){.kind = IRO_GLOBAL, .buf = b, .expr = side_global_offset(s, b, at)}
+             : (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, b, at)};
+  IrStmt *st = low_emit(s, IRK_OP);
+  o[load ? 0 : 1] = regs;
+  o[load ? 1 : 0] = mem;
+  OpCode op = global ? (load ? OP_LD_GLOBAL : OP_ST_GLOBAL) : (load ? OP_LD_SHARED : OP_ST_SHARED);
+  st->as.op = (IrOp){op, o, 2};
+}
+
 /* ---------------------------------------------------------------- inside */
 
 static IrExpr *clamped(Simple *s, IrExpr *e, int64_t n) {

@@ -20,6 +20,8 @@ Side side_of(Simple *s, const IrRegion *r, const Frag *iter);
 int side_unit_axis(Simple *s, const IrBuffer *b);
 /* Linear element offset in a tensor. */
 IrExpr *side_global_offset(Simple *s, IrBuffer *b, IrExpr *const *at);
+/* One vector between registers (of b's dtype, or words of its bits) and memory. */
+void side_move(Simple *s, bool load, IrBuffer *b, IrExpr *const *at, IrOperand regs);
 
 /* Emits the computation of x's limits. */
 void side_set_limits(Simple *s, Side *x, const Shape *shape);

@@ -462,11 +462,12 @@ static IrKernel *lower(Arena *a, const IrKernel *from, const LowerRequest *r, bo
   IrKernel *k = ir_kernel_clone(a, from);
   Simple s = {.k = k, .request = r, .target = r->target, .sink = sink, .arena = a};
   s.registers = registers;
+  int threads = k->threads ? k->threads : registers ? expand_threads(k) : THREADS;
+  s.threads = k->threads = (threads + 31) / 32 * 32;
+  s.spread = registers && expand_spread(k, r, s.threads);
   Grid g = {.rank = k->grid_rank};
   memcpy(g.extent, k->grid, sizeof g.extent);
   memcpy(g.index, k->grid_index, sizeof g.index);
-  int threads = k->threads ? k->threads : registers ? expand_threads(k) : THREADS;
-  s.threads = k->threads = (threads + 31) / 32 * 32;
   number_blocks(&s);
   if (!low_place_tiles(&s))
     return NULL;

@@ -84,6 +84,7 @@ typedef struct Simple {
   IrVar *slot;              /* this block's slab of the spilled tiles; NULL: none spilled */
   IrVar *left;              /* bool var: `return` was reached (slabs only) */
   IrExpr *block, *blocks;   /* linear index of the block and number of blocks, i64 */
+  bool spread;              /* all blocks share out the iterations of the one loop there is */
   int loops;                /* enclosing loops of the program, inside the loop over slabs */
   bool in_map; /* inside a parallel loop or whole-tile expression: one thread's program */
 } Simple;
@@ -204,5 +205,8 @@ void low_author_roles(Simple *s, const IrStmt *st);
 /* simple_tile.c: tile operations. */
 void low_tile(Simple *s, IrStmt *st);
 void low_map(Simple *s, IrStmt *st);
+/* Opens the loop of this thread's iterations and defines the map's indices in it; the caller enters
+ * *before again. */
+void low_open_points(Simple *s, const IrMap *m, IrBlock **before);
 
 #endif

@@ -105,6 +105,9 @@ static bool has_atomic(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* No loop comes to so many iterations. */
+static const int64_t MANY = INT64_C(1) << 52;
+
 /* The point's indices, from the number of the iteration, by division. */
 static void define_point(Simple *s, const IrMap *m, IrExpr *e, IrExpr *const *extent) {
   IrKernel *k = s->k;
@@ -118,9 +121,9 @@ static void define_point(Simple *s, const IrMap *m, IrExpr *e, IrExpr *const *ex
     if (d > 0)
       at = ir_op2(k, OP_MOD, at, ir_cast(k, extent[d], e->type));
     IrStmt *st = low_emit(s, IRK_LET);
-    int64_t n;
+    int64_t n = MANY;
     v->kind = IRV_LET;
-    if (ir_is_const(extent[d], &n) && n > 0) {
+    if (!ir_is_const(extent[d], &n) || n > 0) {
       v->lo = 0;
       v->hi = n - 1;
     }
@@ -145,20 +148,30 @@ static IrExpr *count_points(Simple *s, const IrMap *m, IrExpr **extent) {
 
 /* Iterations are numbered row-major and dealt out to the threads in turn; each computes its indices
  * from its number. */
-void low_map(Simple *s, IrStmt *st) {
-  const IrMap *m = &st->as.map;
+void low_open_points(Simple *s, const IrMap *m, IrBlock **before) {
   IrExpr *extent[4];
   IrStmt *loop;
+  IrExpr *n = count_points(s, m, extent), *first = ir_cast(s->k, ir_ref(s->k, s->tid), n->type);
+  IrExpr *step = ir_int_of(s->k, n->type, s->threads);
+  if (s->spread) {
+    first = low_add(s, first, low_mul(s, ir_cast(s->k, s->block, n->type), step));
+    step = low_mul(s, step, ir_cast(s->k, s->blocks, n->type));
+  }
+  IrVar *e = low_emit_for(s, "e", first, n, step, &loop);
+  *before = low_enter(s, &loop->as.loop.body);
+  define_point(s, m, ir_ref(s->k, e), extent);
+}
+
+void low_map(Simple *s, IrStmt *st) {
+  const IrMap *m = &st->as.map;
+  IrBlock *before;
   bool atomic = false;
   ir_walk(&st->as.map.body, has_atomic, &atomic);
   if (atomic)
     low_flush(s); /* what the block did before is done before any of them */
   ir_walk(&st->as.map.body, low_note_inner, s);
   low_fence(s);
-  IrExpr *n = count_points(s, m, extent), *first = ir_cast(s->k, ir_ref(s->k, s->tid), n->type);
-  IrVar *e = low_emit_for(s, "e", first, n, ir_int_of(s->k, n->type, s->threads), &loop);
-  IrBlock *before = low_enter(s, &loop->as.loop.body);
-  define_point(s, m, ir_ref(s->k, e), extent);
+  low_open_points(s, m, &before);
   s->in_map = true;
   low_points(s, &m->body);
   s->in_map = false;

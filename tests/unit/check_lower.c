@@ -344,8 +344,8 @@ START_TEST(products_in_a_row) {
 }
 END_TEST
 
-/* Extra wavefronts of shared memory when the best candidate of sm_80 runs. */
-static uint64_t conflicts(const char *text, const char *args, bool columns) {
+/* What the best candidate of sm_80 does when it runs. */
+static EvalCounters counted(const char *text, const char *args, bool columns) {
   Arena *a = arena_new(NULL, "case");
   DiagSink sink;
   diag_init(&sink, a);
@@ -359,9 +359,15 @@ static uint64_t conflicts(const char *text, const char *args, bool columns) {
   EvalOptions o = {.print = stdout, .counters = &counters};
   IrBinding *b = bind_args(a, low, args, &w, &sink);
   ck_assert_int_eq(eval_run(eval_compile(a, low, &sink), b, &o, &sink), ST_OK);
-  ck_assert(counters.shared_accesses > 0);
   arena_free(a);
-  return counters.bank_conflicts;
+  return counters;
+}
+
+/* Extra wavefronts of shared memory. */
+static uint64_t conflicts(const char *text, const char *args, bool columns) {
+  EvalCounters c = counted(text, args, columns);
+  ck_assert(c.shared_accesses > 0);
+  return c.bank_conflicts;
 }
 
 /* What the layouts of shared tiles are for. */
@@ -565,6 +571,87 @@ START_TEST(elements_and_control) {
       "}\n";
   same(text, "N=64,n=50");
   same(text, "N=64,n=0");
+}
+END_TEST
+
+/* Neighbours by vectors: every way to write such a loop; what is no such loop stays as it is. */
+START_TEST(parallel_loops) {
+  static const char *const bodies[] = {
+      "parallel i in [N] {\n load x: T = A[0, i]\n load y: T = B[i]\n store C[0, i] = x + y }\n",
+      "parallel j, i in [M, N] {\n load x: T = A[j, i]\n load y: T = B[i]\n load z: T = B[j %% N]\n"
+      "store C[j, i] = x + y*z }\n",
+      "parallel i in [512] {\n let at: i64 = b*512 + i\n if at < N {\n load x: T = A[0, at]\n"
+      "let y: T = x * x\n store C[0, at] = y\n } }\n",
+      "parallel i in [N - 4] {\n if (i >= 3) & (N > i + 8) {\n load x: T = A[0, i + 4]\n"
+      "store C[0, i + 4] = x + 1.0 } }\n",
+      "parallel i in [N - 1] {\n load x: T = A[0, i + 1]\n store C[0, i] = x }\n",
+      "parallel i in [N] {\n load x: T = D[i]\n load y: T = B[i]\n store D[i] = x + y\n"
+      "if x > 0.0 { store C[0, i] = y } }\n",
+      "parallel i in [N] {\n load x: T = B[i]\n store D[i] = x\n load y: T = D[i]\n"
+      "store C[0, i] = x + y }\n",
+      "parallel i in [N] {\n load x: T = B[N - 1 - i]\n let at: i64 = (i * 2) %% N\n"
+      "load y: T = B[at]\n load q: i32 = I[i]\n load z: T = B[i64(q) + 3]\n"
+      "store C[0, i] = x - y + z }\n",
+      "parallel i in [N] {\n load x: T = B[i]\n if x < 0.0 { continue }\n store C[0, i] = x }\n",
+      "parallel i in [N] {\n var v: T = 0\n for j: i64 = 0, 3, 1 { load x: T = B[(i + j) %% N]\n"
+      "set v = v + x }\n store C[0, i] = v\n store W[i] = f32(v) }\n"};
+  static const char *const types[] = {"f32", "f16", "f64", "f8e4m3"};
+  Arena *a = arena_new(NULL, "texts");
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+      for (int grid = 0; grid < 2; grid++) {
+        Str text = str_new(a);
+        str_addf(&text,
+                 "kernel loop tile(A: T[M, N] strided, B: T[N] strided, I: i32[N], D: inout T[N]) "
+                 "-> (C: "
+                 "T[M, N] strided, W: f32[N]) {\n%s",
+                 grid     ? "grid b = ceildiv(N, 512)\n"
+                 : i == 2 ? "let b: i64 = 0\n"
+                          : "");
+        if (grid && i != 2)
+          continue;
+        str_addf(&text, "%s}\n", bodies[i]);
+        Str typed = str_new(a);
+        for (const char *p = str_text(&text); *p; p++)
+          if (*p == 'T' && (p[1] == '[' || p[1] == ' '))
+            str_add(&typed, types[t]);
+          else if (!(*p == '%' && p[1] == '%'))
+            str_addc(&typed, *p);
+        same(str_text(&typed), "M=3,N=1029");
+        same(str_text(&typed), "M=2,N=1024");
+        same(str_text(&typed), "M=1,N=9");
+      }
+  arena_free(a);
+}
+END_TEST
+
+/* Each byte is touched once, by vectors of 16 bytes. */
+START_TEST(parallel_sectors) {
+  static const char text[] =
+      "kernel add tile(A: f32[M, N], B: f32[M, N]) -> (C: f32[M, N]) {\n"
+      "  parallel i, j in [M, N] {\n    load x: f32 = A[i, j]\n    load y: f32 = B[i, j]\n"
+      "    store C[i, j] = x + y\n  }\n}\n";
+  static const char guarded[] =
+      "kernel add tile(A: f32[N], B: f32[N]) -> (C: f32[N]) {\n  grid b = ceildiv(N, 1024)\n"
+      "  parallel i in [1024] {\n    if b*1024 + i < N {\n      load x: f32 = A[b*1024 + i]\n"
+      "      load y: f32 = B[b*1024 + i]\n      store C[b*1024 + i] = x + y\n    }\n  }\n}\n";
+  const char *const texts[] = {text, guarded};
+  for (int i = 0; i < 2; i++) {
+    EvalCounters c = counted(texts[i], "M=16,N=8192", false);
+    uint64_t bytes = 3 * 4 * UINT64_C(8192) * (i ? 1 : 16);
+    ck_assert_uint_eq(c.sectors, bytes / 32);
+    Arena *a = arena_new(NULL, "text");
+    DiagSink sink;
+    diag_init(&sink, a);
+    const LowerFact fact = {(int8_t)(1 - i), 16, true}, facts[] = {fact, fact, fact};
+    LowerRequest r = {.target = target_find("sm_80"), .fact = facts};
+    Str out = str_new(a);
+    ir_print(lower_to(a, read_kernel(a, texts[i], &sink), IR_THREAD, &r, &sink), &out);
+    ck_assert_ptr_nonnull(strstr(str_text(&out), "ld_global A_1[0:+4]"));
+    ck_assert_ptr_nonnull(strstr(str_text(&out), "ld_global B_1[0:+4]"));
+    ck_assert_ptr_nonnull(strstr(str_text(&out), ", C_1[0:+4]"));
+    arena_free(a);
+  }
 }
 END_TEST
 
@@ -772,6 +859,8 @@ int main(void) {
   tcase_add_test(c, copies_of_fragments);
   tcase_add_test(c, pads_convert);
   tcase_add_test(c, elements_and_control);
+  tcase_add_test(c, parallel_loops);
+  tcase_add_test(c, parallel_sectors);
   tcase_add_test(c, atomics);
   tcase_add_test(c, blocks_share_out);
   tcase_add_test(c, tiles_of_scopes_share_bytes);
