@@ -65,6 +65,32 @@ static Status rounds(Timer *t, int n) {
   return st;
 }
 
+/* What one launch takes, the first one. */
+static Status first_round(Timer *t, double *ms) {
+  Status st = gpu_event_record(t->g, t->from);
+  if (st == ST_OK)
+    st = rounds(t, 1);
+  if (st == ST_OK)
+    st = gpu_event_record(t->g, t->to);
+  if (st == ST_OK)
+    st = gpu_sync(t->g);
+  return st == ST_OK ? gpu_event_ms(t->g, t->from, t->to, ms) : st;
+}
+
+/* Launches that last need few of them: a burst ends in a fifth of a second, all bursts in about
+ * four seconds, where that leaves three of one launch each. */
+static void shorten(Timer *t, double ms) {
+  enum { BURST_MS = 200, ALL_MS = 4000, LEAST = 3 };
+  double launches = BURST_MS / (ms > 1e-3 ? ms : 1e-3);
+  if (launches < t->o.warmup)
+    t->o.warmup = launches > 1 ? (int)launches : 1;
+  if (launches < t->o.launches)
+    t->o.launches = launches > 1 ? (int)launches : 1;
+  double bursts = ALL_MS / (ms * t->o.launches + 1e-3);
+  if (bursts < t->o.bursts && t->o.bursts > LEAST)
+    t->o.bursts = bursts > LEAST ? (int)bursts : LEAST;
+}
+
 /* Every burst is waited for, so that an interrupt ends the measurement between two. */
 static Status burst(Timer *t, int i) {
   double ms = 0;
@@ -116,8 +142,13 @@ static Status run_timer(Timer *t, GpuTiming *out) {
     st = gpu_event_new(t->g, &t->to);
   if (st == ST_OK && t->o.flush)
     st = gpu_alloc(t->g, t->cold_bytes, "what empties the cache", &t->cold);
+  double ms = 0;
   if (st == ST_OK)
-    st = rounds(t, t->o.warmup);
+    st = first_round(t, &ms);
+  if (st == ST_OK)
+    shorten(t, ms);
+  if (st == ST_OK)
+    st = rounds(t, t->o.warmup - 1);
   if (st == ST_OK)
     st = gpu_sync(t->g);
   for (int i = 0; i < t->o.bursts && st == ST_OK; i++)

@@ -170,6 +170,21 @@ START_TEST(timing) {
 }
 END_TEST
 
+/* A launch of half a second: no burst of ten of them, and no more bursts than seconds allow. */
+START_TEST(timing_of_long_launches) {
+  Fixture f;
+  setup(&f);
+  GpuLaunch l = {.kernel = load(&f, "slow"), .grid = {1, 1, 1}};
+  void *pair[] = {f.g, &l};
+  GpuTiming t;
+  ok(&f, gpu_time(f.g, NULL, launch_it, pair, &t));
+  ck_assert_int_eq(t.bursts, 7);
+  ck_assert_int_eq(f.launches(), 1 + 7);
+  ck_assert(t.median_ms > 501 && t.median_ms < 503);
+  teardown(&f, 0);
+}
+END_TEST
+
 START_TEST(a_lost_device_refuses_everything) {
   Fixture f;
   setup(&f);
@@ -303,6 +318,7 @@ int main(void) {
   tcase_add_test(c, out_of_memory_names_the_tensor);
   tcase_add_test(c, launches);
   tcase_add_test(c, timing);
+  tcase_add_test(c, timing_of_long_launches);
   tcase_add_test(c, a_lost_device_refuses_everything);
   tcase_add_test(c, an_endless_kernel_is_stopped);
   tcase_add_test(c, prints_are_taken_apart);

@@ -1,7 +1,8 @@
 /* fake_cuda.c: a libcuda.so.1 without a GPU, for tests: memory is the host's, work is done when it
  * is queued, kernels are the functions of this file. It counts what is alive, so that a test sees
  * leaks, and fails on demand: $FAKE_CUDA_DEVICES devices, $FAKE_CUDA_MEMORY bytes; a kernel named
- * `illegal` loses the device, one named `endless` runs until the word that it is given is set. */
+ * `illegal` loses the device, one named `endless` runs until the word that it is given is set, one
+ * named `slow` takes half a second of the events' time. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct Fake { /* one process, one thread at a time: tests only */
   size_t used;
   int alive; /* allocations, streams, events, modules */
   int launches;
+  float slow_ms;                      /* of slow kernels since a time was asked for */
   const volatile unsigned *waits_for; /* of an endless kernel */
 } Fake;
 static Fake fake;
@@ -217,6 +219,10 @@ static void illegal(void **args) {
 static void endless(void **args) {
   fake.waits_for = *(const volatile unsigned **)args[0];
 }
+static void slow(void **args) {
+  (void)args;
+  fake.slow_ms += 500.0f;
+}
 static void nothing(void **args) {
   (void)args;
 }
@@ -236,7 +242,7 @@ FAKE cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name) {
   static const struct {
     const char *name;
     FakeKernel f;
-  } row[] = {{"add", add}, {"illegal", illegal}, {"endless", endless}};
+  } row[] = {{"add", add}, {"illegal", illegal}, {"endless", endless}, {"slow", slow}};
   (void)m;
   FakeKernel k = nothing;
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
@@ -329,7 +335,8 @@ FAKE cuEventQuery(CUevent e) {
 FAKE cuEventElapsedTime(float *ms, CUevent a, CUevent b);
 FAKE cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
   (void)a, (void)b;
-  *ms = 2.0f;
+  *ms = 2.0f + fake.slow_ms;
+  fake.slow_ms = 0;
   return fake.sticky;
 }
 
