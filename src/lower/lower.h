@@ -80,6 +80,14 @@ typedef struct LowerHook {
   void *ctx;
 } LowerHook;
 
+/* How many blocks the program's grid has, against what the hardware takes: 2^31 - 1 along its first
+ * axis, 65,535 along each other. */
+typedef enum LowerGrid {
+  LOWER_GRID_FITS,
+  LOWER_GRID_LONG, /* too many along a later axis, but fewer than 2^31 in all */
+  LOWER_GRID_HUGE  /* 2^31 or more in all */
+} LowerGrid;
+
 typedef struct LowerRequest {
   const Target *target;
   const LowerFact *fact; /* by id of the kernel's buffers (of the global ones); NULL: none known */
@@ -87,6 +95,7 @@ typedef struct LowerRequest {
                         (their cubins were refused); beyond the last the scalar one */
   LowerNotes *notes; /* or NULL */
   const LowerHook *hook; /* or NULL */
+  LowerGrid grid;
 } LowerRequest;
 
 /* A note, where somebody wants it. */

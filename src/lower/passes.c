@@ -27,7 +27,8 @@ typedef struct Candidate {
 /* The simplest lowering needs nothing that a schedule decides; each tile-level kind means the same
  * one level down. */
 static const Pass scalar[] = {{"relabel", IR_SCHEDULED, low_relabel},
-                              {"scalar", IR_THREAD, low_simple}};
+                              {"scalar", IR_THREAD, low_simple},
+                              {"grid", IR_THREAD, low_grid}};
 
 /* The Hopper schedule: one warpgroup loads by TMA, the others multiply; of two chained products one
  * runs while the other's result is worked on, or, without `rotate`, each iteration by itself, where
@@ -38,20 +39,24 @@ static const Pass warpgroup[] = {
     {"roles", IR_SCHEDULED, low_roles},   {"rotate", IR_SCHEDULED, low_rotate},
     {"waits", IR_SCHEDULED, low_waits},   {"guards", IR_SCHEDULED, low_guards},
     {"hopper", IR_THREAD, low_expand},    {"approx", IR_THREAD, low_approx},
+    {"grid", IR_THREAD, low_grid},
 };
 
 /* One role; fragments in registers, memory in vectors. */
 static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
-                                 {"registers", IR_THREAD, low_expand}};
+                                 {"registers", IR_THREAD, low_expand},
+                                 {"grid", IR_THREAD, low_grid}};
 
 /* The same with so few registers a thread that several blocks share a multiprocessor. */
 static const Pass dense[] = {{"relabel", IR_SCHEDULED, low_relabel},
-                             {"dense", IR_THREAD, low_expand_dense}};
+                             {"dense", IR_THREAD, low_expand_dense},
+                             {"grid", IR_THREAD, low_grid}};
 
 /* The same, blocks taking tile after tile in an order that shares the cache. */
 static const Pass turns[] = {{"relabel", IR_SCHEDULED, low_relabel},
                              {"turns", IR_SCHEDULED, low_turns},
-                             {"registers", IR_THREAD, low_expand}};
+                             {"registers", IR_THREAD, low_expand},
+                             {"grid", IR_THREAD, low_grid}};
 
 #define CANDIDATE(name, arch, list, without)                                                       \
   { name, arch, list, sizeof list / sizeof *list, without }
@@ -109,6 +114,8 @@ static Made run(const Candidate *c, Arena *a, const IrKernel *k, const LowerRequ
     m.stopped = sink->errors > errors;
     if (!next)
       return m;
+    if (next == now) /* nothing to do */
+      continue;
     m.stopped = !verified(next, &c->pass[i], sink) ||
                 (r->hook && !r->hook->after(now, next, c->pass[i].name, r->hook->ctx));
     if (m.stopped)

@@ -29,6 +29,8 @@ IrKernel *low_rotate(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
+/* The grid as the hardware takes it; the kernel itself where there is nothing to do (grid.c). */
+IrKernel *low_grid(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Of the thread level (approx.c). */
 IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 

@@ -184,8 +184,8 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   IrKernel *k = ir_kernel_clone(a, from);
   Select s = {.k = k, .r = r};
   k->level = IR_SCHEDULED;
-  if (k->cooperative || k->resident || k->cluster[0] > 1 || k->cluster[1] > 1)
-    return sched_decline(r, "a cooperative, resident or clustered grid");
+  if (k->cooperative || k->resident)
+    return sched_decline(r, "a cooperative or resident grid");
   ir_walk(&k->body, select_stmt, &s);
   if (s.declined)
     return NULL;

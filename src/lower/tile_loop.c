@@ -6,6 +6,8 @@
  */
 #include "sched.h"
 
+#include <string.h>
+
 enum { GROUP = 16 }; /* rows of tiles that share what is in the cache */
 
 static bool count_dot(IrStmt *s, void *ctx) {
@@ -128,6 +130,12 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   IrKernel *k = ir_kernel_clone(a, from);
   if (k->grid_rank == 0)
     return k;
+  if (r->grid == LOWER_GRID_HUGE)
+    return sched_decline(r, "2^31 tiles or more");
+  if (k->cluster[0] > 1 || k->cluster[1] > 1 || k->cluster[2] > 1) {
+    sched_note(r, "cluster = is left out: blocks walk the tiles, each by itself");
+    memset(k->cluster, 0, sizeof k->cluster);
+  }
   IrBlock body = k->body;
   k->body = (IrBlock){0};
   IrStmt *loop = ir_add(k, &k->body, IRK_TILE_LOOP, k->span);

@@ -19,6 +19,7 @@ typedef struct Variant {
   const Target *target;
   const struct SessionGpu *device; /* whose module `gpu` is; NULL: none was open */
   LowerFact *fact;                 /* by id of the buffers of the specialisation's IR */
+  LowerGrid grid;                  /* of the call */
   int candidate;                   /* how many schedules the gate has refused */
   IrKernel *thread;                /* NULL until asked for */
   LowerNotes notes;                /* what was chosen and why, for :explain */

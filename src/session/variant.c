@@ -70,18 +70,36 @@ static bool same_facts(const LowerFact *a, const LowerFact *b, size_t n) {
   return true;
 }
 
+/* Rounded up to whole clusters. */
+static LowerGrid grid_of(const Launch *l) {
+  enum { MOST = 65535 };
+  int64_t all = 1;
+  bool longs = false;
+  for (int i = 0; i < l->ir->grid_rank; i++) {
+    int64_t n = l->b->grid[i], c = l->ir->cluster[i] > 1 ? l->ir->cluster[i] : 1;
+    longs |= i > 0 && n > MOST / c * c;
+    if (n < 0 || n > INT32_MAX || all * n + c > INT32_MAX)
+      return LOWER_GRID_HUGE;
+    all *= n ? n : 1;
+  }
+  return longs ? LOWER_GRID_LONG : LOWER_GRID_FITS;
+}
+
 /* Found or made; nothing is lowered yet. */
 Variant *launch_variant(Launch *l) {
   const Target *target = session_target(l->s);
   const SessionGpu *device = l->s->gpu && l->s->gpu->gpu ? l->s->gpu : NULL;
   size_t n = l->ir->buffers.n;
   LowerFact *fact = facts_of(l, session_scratch(l->s));
+  LowerGrid grid = grid_of(l);
   for (Variant *v = l->spec->variants; v; v = v->next)
-    if (v->target == target && v->device == device && same_facts(v->fact, fact, n))
+    if (v->target == target && v->device == device && v->grid == grid &&
+        same_facts(v->fact, fact, n))
       return v;
   Variant *v = ARENA_NEW(spec_arena(l), Variant);
   v->target = target;
   v->device = device;
+  v->grid = grid;
   v->fact = ARENA_ARRAY(spec_arena(l), LowerFact, n);
   if (n)
     memcpy(v->fact, fact, n * sizeof *fact);
@@ -93,8 +111,11 @@ Variant *launch_variant(Launch *l) {
 
 /* Without a hook. */
 LowerRequest variant_request(Variant *v) {
-  return (LowerRequest){
-      .target = v->target, .fact = v->fact, .candidate = v->candidate, .notes = &v->notes};
+  return (LowerRequest){.target = v->target,
+                        .fact = v->fact,
+                        .candidate = v->candidate,
+                        .notes = &v->notes,
+                        .grid = v->grid};
 }
 
 const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink) {

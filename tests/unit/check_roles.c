@@ -1,42 +1,8 @@
-/* check_roles.c: what the author schedules (`specialize`, barriers), lowered to threads: the bits
- * of the tile level at ragged extents, the registers that roles ask for, and what is said where a
- * better way is declined.
+/* check_roles.c: what the author schedules (`specialize`, barriers, `cluster`), lowered to threads:
+ * the bits of the tile level at ragged extents, the registers that roles ask for, and what is said
+ * where a better way is declined.
  */
-#include "eval_support.h"
-#include "lower/lower.h"
-
-/* The thread level of a text, with every tensor's last axis of stride 1 and all aligned. */
-typedef struct Lowered {
-  Ev *plain;
-  const char *text, *notes;
-} Lowered;
-
-static Lowered lower_text(const char *text, const char *arch, int candidate) {
-  Lowered x = {.plain = ev_new(text)};
-  Ev *e = x.plain;
-  LowerNotes notes = {.arena = e->arena};
-  LowerFact *fact = ARENA_ARRAY(e->arena, LowerFact, e->kernel->buffers.n + 1);
-  for (size_t i = 0; i < e->kernel->buffers.n; i++)
-    fact[i] = (LowerFact){(int8_t)(e->kernel->buffers.v[i]->rank - 1), 16, true};
-  LowerRequest r = {target_find(arch), fact, candidate, &notes, NULL};
-  IrKernel *k = lower_to(e->arena, e->kernel, IR_THREAD, &r, &e->sink);
-  ck_assert_msg(k != NULL, "%s", ev_errors(e));
-  Str out = str_new(e->arena), said = str_new(e->arena);
-  ir_print(k, &out);
-  for (size_t i = 0; i < notes.text.n; i++)
-    str_addf(&said, "%s\n", notes.text.v[i]);
-  x.text = str_text(&out);
-  x.notes = str_text(&said);
-  return x;
-}
-
-static void has(const Lowered *x, const char *part) {
-  ck_assert_msg(strstr(x->text, part) != NULL, "no %s in\n%s\n%s", part, x->notes, x->text);
-}
-
-static void says(const Lowered *x, const char *part) {
-  ck_assert_msg(strstr(x->notes, part) != NULL, "no note %s:\n%s", part, x->notes);
-}
+#include "lower_support.h"
 
 /* ---------------------------------------------------------------- registers */
 
@@ -71,7 +37,27 @@ START_TEST(registers_left_out) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- clusters */
+
+START_TEST(clusters) {
+  Lowered x = lower_text(BLOCKS("cluster 2, 3, 1\n"), "sm_90a", 0);
+  has(&x, "cluster 2, 3, 1");
+  has(&x, "grid bx, by, bz = ceildiv(m, 2) * 2, ceildiv(n, 3) * 3, 3");
+  says(&x, "launched together");
+  same_output(&x, give_blocks, "y");
+  ev_free(x.plain);
+  x = lower_text(BLOCKS("cluster 2, 3, 1\n"), "sm_80", 0);
+  ck_assert_ptr_null(strstr(x.text, "cluster"));
+  says(&x, "the target has none");
+  ev_free(x.plain);
+  x = lower_text(BLOCKS("cluster 4, 4, 1\n"), "sm_90a", 0);
+  ck_assert_ptr_null(strstr(x.text, "cluster"));
+  says(&x, "more than 8 blocks");
+  ev_free(x.plain);
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {registers_of_roles, registers_left_out, NULL};
+  const TTest *const tests[] = {registers_of_roles, registers_left_out, clusters, NULL};
   return run_suite("roles", tests);
 }

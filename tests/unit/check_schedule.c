@@ -100,7 +100,7 @@ static Passes lower_passes(Ev *e, const char *unit, LowerNotes *notes) {
   }
   LowerHook hook = {note_pass, &p};
   notes->arena = e->arena;
-  LowerRequest r = {target_find("sm_90a"), fact, 0, notes, &hook};
+  LowerRequest r = {.target = target_find("sm_90a"), .fact = fact, .notes = notes, .hook = &hook};
   ck_assert_msg(lower_to(e->arena, k, IR_THREAD, &r, &e->sink) != NULL, "%s", ev_errors(e));
   return p;
 }
