@@ -30,6 +30,10 @@ void debug_free(Session *s) {
   s->debug = NULL;
   release_run(d);
   debug_forget(d);
+  if (d->l.spec)
+    d->l.spec->held = false;
+  for (size_t i = 0; i < d->breaks.n; i++)
+    unit_leave(d->breaks.v[i].unit);
   for (size_t i = 0; d->args && i < d->l.n; i++)
     tensor_release(d->args[i]);
   arena_free(d->arena);
@@ -47,6 +51,7 @@ static void keep_launch(Debug *d, const Launch *from) {
   d->args = ARENA_ARRAY(a, Tensor *, n);
   d->held = ARENA_ARRAY(a, Value, n);
   *l = *from;
+  l->spec->held = true;
   l->span = (Span){NULL, 0, 0}; /* the call's text goes */
   l->name = arena_strdup(a, from->name);
   l->b = b;
@@ -75,7 +80,7 @@ static void restart(Session *s, int64_t first) {
   EvalChecks checks = s->options.checks_set ? s->options.checks : CHECKS_DEFAULT;
   launch_arguments(l, checks);
   EvalOptions o = session_eval_options(s, checks);
-  d->eval = eval_debug_new(d->program, l->b, &o, first);
+  d->eval = eval_debug_new(d->l.spec->stepped, l->b, &o, first);
   if (!d->eval)
     guard_raise(s->guard, ST_NOMEM);
   d->first = first;
@@ -248,8 +253,8 @@ static bool at_break(Session *s) {
 /* The first statement that starts at the line or after it; else the last that holds it. */
 static bool find_stop(const Debug *d, uint32_t want, Span *found, uint32_t *at) {
   uint32_t best = UINT32_MAX;
-  for (size_t i = 0; i < eval_debug_stops(d->program); i++) {
-    Span st = stmt_span(d, eval_debug_stop_span(d->program, i));
+  for (size_t i = 0; i < eval_debug_stops(d->l.spec->stepped); i++) {
+    Span st = stmt_span(d, eval_debug_stop_span(d->l.spec->stepped, i));
     uint32_t line, column;
     if (!st.file)
       continue;
@@ -279,7 +284,9 @@ static void list_breaks(const Debug *d, Str *out) {
 static void drop_break(Debug *d, Span at) {
   size_t n = 0;
   for (size_t i = 0; i < d->breaks.n; i++)
-    if (!same_place(d->breaks.v[i].stmt, at))
+    if (same_place(d->breaks.v[i].stmt, at))
+      unit_leave(d->breaks.v[i].unit);
+    else
       d->breaks.v[n++] = d->breaks.v[i];
   d->breaks.n = n;
 }
@@ -307,7 +314,8 @@ static void set_break(Session *s, const char *text, Str *out) {
   if (condition) {
     end += 3;
     b.text = arena_strdup(d->arena, end);
-    b.cond = debug_parse(s, "<break>", b.text, strlen(b.text), true, &b.parsed);
+    b.cond = debug_parse(s, "<break>", b.text, strlen(b.text), &b.parsed);
+    b.unit = away ? NULL : unit_enter(s, b.parsed->file);
   }
   drop_break(d, b.stmt);
   if (!away)
@@ -324,6 +332,7 @@ static void keep_breaks(Session *s, Debug *d) {
   for (size_t i = 0; old && old->ast == d->ast && i < old->breaks.n; i++) {
     Break b = old->breaks.v[i];
     b.text = b.text ? arena_strdup(d->arena, b.text) : NULL;
+    b.unit = b.unit ? unit_enter(s, b.parsed->file) : NULL;
     VEC_PUSH(d->arena, &d->breaks, b);
   }
 }
@@ -346,11 +355,14 @@ static void begin(Session *s, const AstExpr *call) {
   d->ast = kernel.as.obj->as.kernel.ast;
   keep_breaks(s, d);
   debug_free(s);
+  session_free_units(s, NULL); /* those that the last stepped call kept */
   s->debug = d;
+  d->units = s->units;
   d->sema = d->ast ? kernel_sema(s, kernel) : NULL;
   keep_launch(d, &l);
-  d->program = eval_compile_stepped(arena, (IrKernel *)(uintptr_t)l.ir, &s->diags);
-  if (!d->program)
+  if (!l.spec->stepped)
+    l.spec->stepped = eval_compile_stepped(spec_arena(&l), l.spec->ir, &s->diags);
+  if (!l.spec->stepped)
     host_fail_with(s, ST_COMPILE);
   restart(s, 0);
 }
@@ -368,7 +380,7 @@ static bool already_failed(Session *s, Str *out) {
 static void step(Session *s, const char *text, size_t n, Str *out) {
   const AstFile *f;
   if (n > 0) {
-    const AstExpr *e = debug_parse(s, "<step>", text, n, false, &f);
+    const AstExpr *e = debug_parse(s, "<step>", text, n, &f);
     if (e->kind != EXPR_CALL)
       host_fail(s, E0801, e->span, "a call of a kernel is wanted: :step f(a, b)");
     begin(s, e);
@@ -457,7 +469,7 @@ static void print(Session *s, const char *text, size_t n, Str *out) {
   }
   if (debug_show(s, text, n, out))
     return;
-  const AstExpr *e = debug_parse(s, "<print>", text, n, false, &f);
+  const AstExpr *e = debug_parse(s, "<print>", text, n, &f);
   Value v = debug_eval(s, f, e);
   val_print(s, v, true, out);
   str_addc(out, '\n');

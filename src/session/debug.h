@@ -12,7 +12,8 @@ typedef struct Break {
   Span stmt;             /* the statement it stands at */
   uint32_t line;         /* of its start */
   const char *text;      /* of the condition, or NULL */
-  const AstExpr *cond;   /* in a unit that is kept */
+  const AstExpr *cond;   /* in a unit of its own … */
+  Unit *unit;            /* … which stays as long as this does; NULL: no condition */
   const AstFile *parsed; /* where its names stand */
 } Break;
 
@@ -25,13 +26,13 @@ struct Debug {
   Arena *arena;           /* of everything here, but what a run holds */
   const AstKernel *ast;   /* NULL: read from IR text */
   const SemaKernel *sema; /* NULL likewise */
+  const Unit *units;      /* the newest when it began: what was compiled is of these */
   Launch l;               /* of the run: outputs and inout tensors are its own */
   Tensor **args;          /* by parameter: what the call gave */
   Value *held;            /* by parameter: what the run has made */
-  EvalProgram *program;
-  EvalDebug *eval;   /* NULL: the run could not begin */
-  int64_t first;     /* the block that it began with */
-  uint64_t position; /* pauses since then */
+  EvalDebug *eval;        /* NULL: the run could not begin */
+  int64_t first;          /* the block that it began with */
+  uint64_t position;      /* pauses since then */
   EvalPause pause;
   Span shown;       /* the statement it stands at; file NULL: at none */
   bool interrupted; /* within that statement */
@@ -48,8 +49,8 @@ struct Debug {
 
 /* The value of an expression in the scope of the statement it stands at. Raises. */
 Value debug_eval(Session *s, const AstFile *f, const AstExpr *e);
-/* A lone expression; kept: it lives as long as the session. Raises. */
-const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n, bool kept,
+/* A lone expression, in a unit of its own. Raises. */
+const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n,
                            const AstFile **f);
 /* All names in scope with their values or types, a line each. */
 void debug_names(Session *s, Str *out);

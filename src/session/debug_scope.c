@@ -236,13 +236,11 @@ Value debug_eval(Session *s, const AstFile *f, const AstExpr *e) {
   return host_eval(s, e);
 }
 
-const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n, bool kept,
+const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n,
                            const AstFile **out) {
   ParseStatus status;
   AstFile *f = session_parse(s, name, text, n, true, &status);
   *out = f;
-  if (kept)
-    session_keep(s);
   if (status == PARSE_PENDING)
     host_fail(s, E0801, f->body.span, "the expression is not finished");
   if (status != PARSE_OK)

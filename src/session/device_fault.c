@@ -142,6 +142,16 @@ void device_finish(Session *s) {
   check_faults(s);
 }
 
+/* The run that queued them has failed, and that was told. */
+void device_forget(Session *s) {
+  GpuFault fault;
+  if (!s->gpu || !s->gpu->gpu || s->gpu->nqueued == 0)
+    return;
+  if (gpu_sync(s->gpu->gpu) == ST_OK)
+    (void)gpu_fault_take(s->gpu->gpu, &fault);
+  s->gpu->nqueued = 0;
+}
+
 /* A fault of the call that made the data comes before the data. */
 bool device_settle(Session *s, Tensor *t, Str *why) {
   if (storage_on_host(t->storage))

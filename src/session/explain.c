@@ -325,7 +325,7 @@ static void run(Session *s, void *ctx) {
     return;
   }
   Explain x = {.s = s};
-  subject(&x, debug_parse(s, "<explain>", j->text, j->n, false, &f));
+  subject(&x, debug_parse(s, "<explain>", j->text, j->n, &f));
   if (j->what == EXPLAIN_CHOICES)
     add_choices(&x, j->out);
   else if (j->what == EXPLAIN_SHARED)

@@ -34,16 +34,25 @@ typedef struct CallFrame { /* a call of a function, on the C stack while it runs
   const struct CallFrame *up;
 } CallFrame;
 
-typedef struct Unit Unit; /* a parsed text: its arena, kept while something it defined lives */
+/* A parsed text and what was made of its kernels. Stays while a kernel or function value of it
+ * lives, and while it runs (unit.c). */
+struct Unit {
+  Arena *arena;
+  const SrcFile *file;
+  size_t values;              /* that are defined in it */
+  bool keep;                  /* as long as the session */
+  bool inlines;               /* kernels may have inlined a function of it */
+  struct KernelInfo *kernels; /* that were called (kernel.c) */
+  Unit *next;
+};
 
 typedef struct PendingTest {
   const AstStmt *stmt; /* a TEST */
   Module *module;
 } PendingTest;
 
-typedef struct KernelCache KernelCache; /* kernel.c */
-typedef struct SessionGpu SessionGpu;   /* device.c */
-typedef struct Debug Debug;             /* debug.c */
+typedef struct SessionGpu SessionGpu; /* device.c */
+typedef struct Debug Debug;           /* debug.c */
 
 struct Session {
   SessionOptions options; /* copied; `device` may be changed by use_device */
@@ -79,10 +88,10 @@ struct Session {
   uint32_t ticks;   /* statements since the interrupt flag was last looked at */
   char *stack_base; /* address near the boundary, to bound the C stack */
   size_t stack_room;
-  uint64_t generation;  /* counts definitions of functions: kernels may have inlined older ones */
-  KernelCache *kernels; /* NULL until a kernel is first called */
-  SessionGpu *gpu;      /* NULL until a device is first wanted */
-  void *lua;            /* of options.lua->open; NULL until a program needs it */
+  uint64_t generation; /* counts definitions of functions: kernels may have inlined older ones */
+  uint64_t dropped;    /* counts specialisations that were freed: plans may hold older ones */
+  SessionGpu *gpu;     /* NULL until a device is first wanted */
+  void *lua;           /* of options.lua->open; NULL until a program needs it */
   Arena *entries[MAX_ENTRIES]; /* the line arenas of entries (host.c); made when first needed */
   size_t nentries, entry;      /* how many there are, and how many are open */
   const CallFrame *calls;      /* of functions that run now, innermost first */
@@ -124,8 +133,16 @@ Arena *session_scratch(Session *s); /* of the statement that runs */
 void session_begin(Session *s);     /* a new outermost run: old diagnostics and texts go */
 /* A file of Lua on the command line (host.c). */
 Status session_lua_file(Session *s, const char *path, const char *text, size_t n);
-void session_free_units(Session *s, const Unit *until); /* those newer than it, unless kept */
-/* Parses into a unit of its own, which the session keeps. NULL with diagnostics. */
+/* Units (unit.c): those newer than `until` go, if nothing needs them. */
+void session_free_units(Session *s, const Unit *until);
+void units_free(Session *s); /* all, at the end */
+/* A new, empty one, which is the current one. */
+Unit *unit_new(Session *s);
+/* A value that the statement at the place defines belongs to that text: the text stays until as
+ * many values have left it. Raises nothing. NULL is allowed. */
+Unit *unit_enter(Session *s, const SrcFile *file);
+void unit_leave(Unit *u);
+/* Parses into a unit of its own. NULL with diagnostics. */
 AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
                        ParseStatus *status);
 /* Runs a file's statements in the module's scope (raises on failure). */
@@ -254,6 +271,10 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 void device_expect(Session *s);
 /* Chooses where kernels run, or fails with exit status 4. */
 void device_use(Session *s, const char *name, Span span);
+/* Waits for queued calls, whose faults are told no more. */
+void device_forget(Session *s);
+/* Gives back what the device holds; after the session's values are gone. */
+void device_free(Session *s);
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
 /* Whether kernels run on a GPU. Opens it on first use; fails where it was asked for by name and is
@@ -262,7 +283,8 @@ bool device_is_gpu(Session *s);
 
 /* Kernels (kernel.c, call.c, check.c, bench.c) --------------------------------------------- */
 
-void kernels_free(Session *s);   /* specialisations and the device */
+/* What was made of a text's kernels: before its unit goes. */
+void kernels_free(Session *s, Unit *u);
 void debug_free(Session *s);     /* stepping is over */
 void session_forget(Session *s); /* the values of all globals go (session.c) */
 

@@ -388,12 +388,15 @@ static void define_function(Session *s, const AstStmt *st, bool top) {
     v.as.obj->as.fn.ast = st->as.fn;
     v.as.obj->as.fn.doc = st->doc;
     v.as.obj->as.fn.module = s->module;
+    Unit *u = v.as.obj->as.fn.unit = unit_enter(s, st->span.file);
+    u->inlines = true;
     s->generation++;
     name = st->as.fn->name.text;
   } else {
     v.as.obj->as.kernel.ast = st->as.kernel;
     v.as.obj->as.kernel.doc = st->doc;
     v.as.obj->as.kernel.module = s->module;
+    v.as.obj->as.kernel.unit = unit_enter(s, st->span.file);
     name = st->as.kernel->name.text;
   }
   host_define_here(s, name, v, top);
@@ -402,8 +405,10 @@ static void define_function(Session *s, const AstStmt *st, bool top) {
 /* Run later, when all of the file is defined; nothing under plain `tilesh FILE`. */
 static void collect_test(Session *s, const AstStmt *st) {
   PendingTest t = {st, s->module};
-  if (s->options.mode == MODE_TEST && !s->importing)
-    VEC_PUSH(s->arena, &s->tests, t);
+  if (s->options.mode != MODE_TEST || s->importing)
+    return;
+  session_keep(s);
+  VEC_PUSH(s->arena, &s->tests, t);
 }
 
 /* The value outlives the temporaries of this statement. */

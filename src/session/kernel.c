@@ -8,27 +8,30 @@
 #include "kernel.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* All specialisations of the session; made on first use. */
-static KernelCache *kernel_cache(Session *s) {
-  if (!s->kernels) {
-    s->kernels = ARENA_NEW(s->arena, KernelCache);
-    s->kernels->by_ast = map_new(s->arena);
-  }
-  return s->kernels;
-}
+/* A definition's specialisations at most; past them the one used longest ago goes. */
+enum { MOST_SPECS = 64 };
 
 /* Programs of the device go before the device does. */
-void kernels_free(Session *s) {
-  for (Spec *p = s->kernels ? s->kernels->all : NULL, *next; p; p = next) {
-    next = p->next;
-    for (Variant *v = p->variants; v; v = v->next)
-      gpu_program_free(v->gpu);
-    arena_free(p->arena);
+static void free_spec(Session *s, Spec *p) {
+  for (Variant *v = p->variants; v; v = v->next)
+    gpu_program_free(v->gpu);
+  arena_free(p->arena);
+  free(p);
+  s->dropped++;
+}
+
+void kernels_free(Session *s, Unit *u) {
+  for (KernelInfo *info = u->kernels; info; info = info->next) {
+    for (Spec *p = info->specs, *next; p; p = next) {
+      next = p->next;
+      free_spec(s, p);
+    }
+    arena_free(info->tuning);
   }
-  device_free(s);
-  s->kernels = NULL;
+  u->kernels = NULL;
 }
 
 /* What a kernel sees of the host ------------------------------------------------------------------
@@ -84,25 +87,34 @@ static _Noreturn void compile_failed(Session *s) {
   host_fail_with(s, ST_COMPILE);
 }
 
+/* Allocated from as long as the unit lives, under whichever boundary is open now. */
+static Arena *unit_arena(Session *s, Unit *u) {
+  arena_set_guard(u->arena, s->guard);
+  return u->arena;
+}
+
 /* By the definition's address: two kernels of one name are two definitions. The signature is
  * read once; the body was checked when the text was read (declare.c) and is again at each new
  * specialisation, with its values. */
 static KernelInfo *info_of(Session *s, Value kernel) {
-  KernelCache *c = kernel_cache(s);
   const Object *o = kernel.as.obj;
-  const void *key = o->as.kernel.ast ? (const void *)o->as.kernel.ast : o->as.kernel.ir;
-  KernelInfo *info = map_getn(c->by_ast, &key, sizeof key);
+  Unit *u = o->as.kernel.unit;
+  KernelInfo *info = u->kernels;
+  while (info && (info->ast != o->as.kernel.ast || info->ir != o->as.kernel.ir))
+    info = info->next;
   if (info)
     return info;
-  info = ARENA_NEW(s->arena, KernelInfo);
+  Arena *a = unit_arena(s, u);
+  info = ARENA_NEW(a, KernelInfo);
   info->ast = o->as.kernel.ast;
-  info->specs = map_new(s->arena);
+  info->ir = o->as.kernel.ir;
   if (info->ast) {
-    info->sema = sema_read(s->arena, info->ast, scope_of(o->as.kernel.module), &s->diags);
+    info->sema = sema_read(a, info->ast, scope_of(o->as.kernel.module), &s->diags);
     if (!info->sema || s->diags.errors > 0)
       compile_failed(s);
   }
-  map_setn(c->by_ast, &key, sizeof key, info);
+  info->next = u->kernels;
+  u->kernels = info;
   return info;
 }
 
@@ -130,7 +142,7 @@ static SemaValue sema_value_of(Session *s, Value v, Span span) {
     break;
   case VAL_STRING:
     out.kind = SV_STRING;
-    out.string = arena_strndup(s->arena, val_text(v), v.as.obj->as.string.n);
+    out.string = arena_strndup(session_scratch(s), val_text(v), v.as.obj->as.string.n);
     out.n = v.as.obj->as.string.n;
     break;
   default:
@@ -166,6 +178,7 @@ Value kernel_with(Session *s, Value kernel, const Field *settings, size_t count,
   Value out = val_object(s, VAL_KERNEL);
   Object *o = out.as.obj;
   o->as.kernel = old->as.kernel;
+  o->as.kernel.unit->values++;
   o->as.kernel.plans = NULL;
   o->as.kernel.settings = NULL;
   o->as.kernel.nsettings = 0;
@@ -245,13 +258,40 @@ static void make_key(Session *s, const KernelInfo *info, const SemaSpec *spec, S
     str_addf(key, "%" PRId64 ",", spec->extents[i]);
 }
 
-/* An arena of its own: IR, bytecode and CUDA text of one specialisation go together. */
-static Spec *new_spec(Session *s) {
-  Spec *p = ARENA_NEW(s->arena, Spec);
+/* Those past the bound, and those whose functions are old; what the device still runs of them is
+ * waited for. */
+static void bound_specs(Session *s, KernelInfo *info) {
+  int n = 1;
+  for (Spec **at = &info->specs; *at;) {
+    Spec *p = *at;
+    if ((n < MOST_SPECS && p->generation == s->generation) || p->held) {
+      n++;
+      at = &p->next;
+      continue;
+    }
+    device_finish(s);
+    *at = p->next;
+    free_spec(s, p);
+  }
+}
+
+/* An arena of its own: IR, bytecode and CUDA text of one specialisation go together. In the list
+ * from the start, so that it goes with its kernel where a jump leaves it unfinished. */
+static Spec *new_spec(Session *s, KernelInfo *info) {
+  bound_specs(s, info);
+  Spec *p = session_alloc(s, sizeof *p);
+  p->generation = s->generation - 1; /* until it is whole */
+  p->next = info->specs;
+  info->specs = p;
   p->arena = arena_new(s->guard, "specialisation");
+  return p;
+}
+
+/* From here on it is found. */
+static Spec *whole_spec(Session *s, Spec *p, const Str *key) {
+  p->key = arena_strndup(p->arena, str_text(key), key->n);
+  p->nkey = key->n;
   p->generation = s->generation;
-  p->next = kernel_cache(s)->all;
-  kernel_cache(s)->all = p;
   return p;
 }
 
@@ -284,45 +324,63 @@ const IrKernel *spec_ir_with(Session *s, Arena *a, const SemaKernel *k, const Se
   return spec_ir(s, a, k, spec, &statics, &sink);
 }
 
+/* As kernel_settings made it, with the strings, which lie with the statement. */
+static SemaSpec *keep_settings(Arena *a, const SemaKernel *k, const SemaSpec *from) {
+  SemaSpec *spec = sema_spec_copy(a, k, from);
+  for (size_t i = 0; i < k->nstatics; i++) {
+    SemaValue *v = &spec->statics[i];
+    if (v->kind == SV_STRING)
+      v->string = arena_strndup(a, v->string, v->n);
+  }
+  return spec;
+}
+
 /* Builds the IR of a specialisation. */
-static Spec *build(Session *s, const KernelInfo *info, const SemaSpec *spec) {
-  Spec *p = new_spec(s);
+static void build(Session *s, const KernelInfo *info, const SemaSpec *spec, Spec *p) {
   double start = base_now();
-  p->sema = sema_spec_copy(p->arena, info->sema, spec);
+  p->sema = keep_settings(p->arena, info->sema, spec);
   p->ir = spec_ir(s, p->arena, info->sema, p->sema, &p->statics, &s->diags);
   s->times.compile += base_now() - start;
   if (!p->ir)
     compile_failed(s);
-  return p;
+}
+
+/* The one made for these values, moved to the front; NULL: none, or one that is too old. */
+static Spec *find_spec(Session *s, KernelInfo *info, const Str *key) {
+  for (Spec **at = &info->specs, *p; (p = *at); at = &p->next) {
+    if (p->generation != s->generation || p->nkey != key->n ||
+        memcmp(p->key, str_text(key), key->n) != 0)
+      continue;
+    *at = p->next;
+    p->next = info->specs;
+    info->specs = p;
+    arena_set_guard(p->arena, s->guard); /* ir_bind leaves to it, as to the open boundary */
+    return p;
+  }
+  return NULL;
 }
 
 /* From the cache where the same values, dtypes and static extents were asked for before. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
   KernelInfo *info = info_of(s, kernel);
-  if (!info->sema) {
-    Spec *p = map_get(info->specs, "");
-    if (!p) {
-      p = new_spec(s);
-      p->ir = kernel.as.obj->as.kernel.ir;
-      map_set(info->specs, "", p);
-    }
-    arena_set_guard(p->arena, s->guard);
-    return p;
-  }
   Arena *a = session_scratch(s);
-  SemaSpec *spec = kernel_settings(s, kernel, call);
-  if (!sema_bind(a, info->sema, spec, args, call, &s->diags))
-    compile_failed(s);
-  kernel_tune(s, info, spec, args);
   Str key = session_str(s);
-  make_key(s, info, spec, &key);
-  Spec *p = map_getn(info->specs, str_text(&key), key.n);
-  if (!p || p->generation != s->generation) {
-    p = build(s, info, spec);
-    map_setn(info->specs, str_text(&key), key.n, p);
+  SemaSpec *spec = info->sema ? kernel_settings(s, kernel, call) : NULL;
+  if (spec && !sema_bind(a, info->sema, spec, args, call, &s->diags))
+    compile_failed(s);
+  if (spec) {
+    kernel_tune(s, info, spec, args);
+    make_key(s, info, spec, &key);
   }
-  arena_set_guard(p->arena, s->guard); /* ir_bind leaves to it, as to the open boundary */
-  return p;
+  Spec *p = find_spec(s, info, &key);
+  if (p)
+    return p;
+  p = new_spec(s, info);
+  if (spec)
+    build(s, info, spec, p);
+  else
+    p->ir = kernel.as.obj->as.kernel.ir;
+  return whole_spec(s, p, &key);
 }
 
 /* The signature, for binding arguments by name. */
@@ -360,13 +418,17 @@ Value builtin_read_ir(Args *a) {
   if (!text)
     host_fail(s, E0831, a->spans[0], "%s cannot be read: %s", path, why);
   IrKernels all = {0};
-  SrcFile *file = src_new(s->arena, path, text, n);
-  if (!ir_read(s->arena, s->names, file, &s->diags, &all) || s->diags.errors > 0)
+  Unit *running = s->current, *u = unit_new(s);
+  SrcFile *file = src_new(u->arena, path, text, n);
+  u->file = file;
+  if (!ir_read(u->arena, s->names, file, &s->diags, &all) || s->diags.errors > 0)
     compile_failed(s);
   IrKernel *k = pick(a, &all);
   if (!ir_verify(k, &s->diags))
     compile_failed(s);
   Value v = val_object(s, VAL_KERNEL);
+  v.as.obj->as.kernel.unit = unit_enter(s, file);
+  s->current = running;
   v.as.obj->as.kernel.ir = k;
   v.as.obj->as.kernel.module = s->module;
   return v;

@@ -34,22 +34,24 @@ typedef struct Spec {
   const SemaSpec *sema;     /* what it was made for; NULL: read from IR text */
   const SemaValue *statics; /* compile-time parameters; NULL: read from IR text */
   EvalProgram *program;     /* of ir; NULL until run */
+  EvalProgram *stepped;     /* of ir, with a pause before each statement; NULL until stepped */
   Variant *variants;        /* lowered from it */
   uint64_t generation; /* of the session's functions when it was made: inlined ones may change */
-  struct Spec *next;   /* of all specialisations of the session */
+  bool held;           /* by the call that is stepped: stays */
+  const char *key;     /* what it was made for, as text */
+  size_t nkey;
+  struct Spec *next; /* of its kernel, the last used first */
 } Spec;
 
 typedef struct KernelInfo {
-  const AstKernel *ast; /* or NULL */
-  SemaKernel *sema;     /* or NULL */
-  Map *specs;           /* key text to Spec */
-  Map *tuned;           /* key text to Tuned (tune.c); NULL: none yet */
+  const AstKernel *ast;    /* or NULL */
+  const IrKernel *ir;      /* or NULL */
+  SemaKernel *sema;        /* or NULL */
+  Spec *specs;             /* the last used first; bounded */
+  Arena *tuning;           /* of what `tuned` holds; NULL: none yet */
+  Map *tuned;              /* key text to Tuned (tune.c) */
+  struct KernelInfo *next; /* of its unit, in whose arena it lies */
 } KernelInfo;
-
-struct KernelCache {
-  Map *by_ast; /* AstKernel pointer to KernelInfo */
-  Spec *all;
-};
 
 typedef struct Launch {
   Session *s;
@@ -176,8 +178,6 @@ bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
 /* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
 double device_roofline(Launch *l, double ms, double flops, double bytes);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
-/* Gives back what the device holds; after the session's values are gone. */
-void device_free(Session *s);
 void gpu_program_free(GpuProgram *p);
 /* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
  * bytes of shared memory beside facts->shared_bytes. */

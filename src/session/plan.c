@@ -36,7 +36,7 @@ typedef struct PlanWord {
 typedef struct Plan Plan;
 struct Plan {
   struct Plan *next;
-  uint64_t generation;
+  uint64_t generation, dropped; /* the session's, when it was made */
   SessionGpu *g;
   const Target *target; /* `:set arch` at the prompt changes the session's */
   const CudaText *text;
@@ -161,6 +161,7 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
   if (!p)
     return;
   p->generation = l->s->generation;
+  p->dropped = l->s->dropped;
   p->g = l->s->gpu;
   p->target = session_target(l->s);
   p->text = g->text;
@@ -214,8 +215,8 @@ static bool apart(const Plan *p, const Args *a) {
 }
 
 static bool fits(const Plan *p, Session *s, const Args *a) {
-  if (p->generation != s->generation || p->g != s->gpu || p->target != session_target(s) ||
-      a->npos != p->ninputs || a->n != p->ninputs + p->given ||
+  if (p->generation != s->generation || p->dropped != s->dropped || p->g != s->gpu ||
+      p->target != session_target(s) || a->npos != p->ninputs || a->n != p->ninputs + p->given ||
       (p->given && strcmp(a->names[p->ninputs], "out") != 0))
     return false;
   for (size_t i = 0; i < a->n; i++)

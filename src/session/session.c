@@ -2,9 +2,7 @@
  *
  * In: options, texts, files. Out: statuses and diagnostics. The one place where a jump is caught:
  * session_protect runs a function under a guard of base and, however it ends, gives back the
- * variables and temporaries made below. Parsed texts live in units, each an arena of its own; a
- * unit that defines a kernel, function or test is kept with the session, the others go when the
- * next run begins. Tests: tests/unit/check_session.c.
+ * variables and temporaries made below. Tests: tests/unit/check_session.c.
  */
 #include "impl.h"
 
@@ -14,12 +12,6 @@
 #include <unistd.h>
 
 enum { POLL_EVERY = 64 };
-
-struct Unit {
-  Arena *arena;
-  bool keep;
-  Unit *next;
-};
 
 /* Failure ---------------------------------------------------------------------------------- */
 
@@ -274,12 +266,8 @@ void session_free(Session *s) {
   val_release(s->last);
   release_globals(s);
   break_cycles(s);
-  kernels_free(s);
-  for (Unit *u = s->units, *next; u; u = next) {
-    next = u->next;
-    arena_free(u->arena);
-    free(u);
-  }
+  units_free(s);
+  device_free(s);
   for (size_t i = 0; i < s->nscratch; i++)
     arena_free(s->scratches[i]);
   for (size_t i = 0; i < s->nentries; i++)
@@ -348,21 +336,6 @@ void session_print(Session *s, const Str *text) {
 
 /* Running ---------------------------------------------------------------------------------- */
 
-/* Texts that nothing refers to any more; diagnostics that pointed into them were cleared. */
-void session_free_units(Session *s, const Unit *until) {
-  Unit **at = &s->units;
-  while (*at && *at != until) {
-    Unit *u = *at;
-    if (u->keep || u == s->current) {
-      at = &u->next;
-      continue;
-    }
-    *at = u->next;
-    arena_free(u->arena);
-    free(u);
-  }
-}
-
 /* Diagnostics of a run live until the next one begins, so that the caller can show them. */
 void session_begin(Session *s) {
   if (s->guard)
@@ -371,40 +344,11 @@ void session_begin(Session *s) {
   arena_reset(s->line);
   diag_init(&s->diags, s->line);
   s->current = NULL;
+  for (size_t i = 0; i < s->nscratch; i++) /* commands of the prompt are no statements */
+    if (arena_bytes(s->scratches[i]) > 0)
+      arena_reset(s->scratches[i]);
+  device_forget(s); /* of a run that failed: its places lie in texts that go now */
   session_free_units(s, NULL);
-}
-
-/* Does something in the text outlive its run? */
-static bool must_keep(const AstFile *f) {
-  for (size_t i = 0; i < f->tokens.n; i++) {
-    uint8_t kind = f->tokens.v[i].kind;
-    if (kind == T_KERNEL || kind == T_FN || kind == T_TEST)
-      return true;
-  }
-  return false;
-}
-
-/* The unit is the current one until the text has run: its arena leaves to the same boundary. */
-AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
-                       ParseStatus *status) {
-  Unit *u = session_alloc(s, sizeof *u);
-  u->next = s->units;
-  s->units = u; /* before its arena is made, which may leave */
-  u->arena = arena_new(s->guard, "unit");
-  s->current = u;
-  ParseInput in = {u->arena, s->names, &s->diags, src_new(u->arena, name, text, n), prompt};
-  AstFile *f = NULL;
-  double start = base_now();
-  *status = parse_file(&in, &f);
-  s->times.parse += base_now() - start;
-  u->keep = f && must_keep(f);
-  return f;
-}
-
-/* For imported files, whose functions may be called at any time. */
-void session_keep(Session *s) {
-  if (s->current)
-    s->current->keep = true;
 }
 
 static bool defines(const AstStmt *st) {

@@ -13,7 +13,7 @@
 
 #include "kernel.h"
 
-enum { MOST_AUTOS = 8, SIDES = 3 };
+enum { MOST_AUTOS = 8, SIDES = 3, MOST_CHOICES = 1024 };
 
 typedef struct Tuned { /* by index of statics: the value, 0: as it was */
   int64_t *value;
@@ -24,7 +24,8 @@ typedef struct Tuning {
   const SemaKernel *k;
   const SemaSpec *spec;
   const SemaArg *args;
-  Arena *arena;
+  Arena *keep;     /* of what is chosen */
+  Arena *arena;    /* of what is tried */
   int side[SIDES]; /* index of the parameter that decides rows, columns, stages; -1: none */
 } Tuning;
 
@@ -99,8 +100,8 @@ static int64_t stages_of(Tuning *t, const LowerProduct *p) {
 static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
   static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
                                     {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
-  Tuned *best = ARENA_NEW(t->s->arena, Tuned);
-  best->value = ARENA_ARRAY(t->s->arena, int64_t, t->k->nstatics + 1);
+  Tuned *best = ARENA_NEW(t->keep, Tuned);
+  best->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
   double least = cost_of(t, plain);
   LowerProduct chosen = *p;
   bool warps = session_target(t->s)->arch < ARCH_SM90A; /* mma.sync: the widest tile was measured */
@@ -165,21 +166,35 @@ static bool worth_it(const Tuning *t) {
   return autos && bits == 16;
 }
 
+/* The arena of a kernel's choices, under the boundary that is open now; past the bound all of them
+ * are forgotten. */
+static Arena *remembered(Session *s, KernelInfo *info) {
+  if (!info->tuning)
+    info->tuning = arena_new(s->guard, "chosen sizes");
+  arena_set_guard(info->tuning, s->guard);
+  if (info->tuned && map_count(info->tuned) == MOST_CHOICES) {
+    info->tuned = NULL;
+    arena_reset(info->tuning);
+  }
+  if (!info->tuned)
+    info->tuned = map_new(info->tuning);
+  return info->tuning;
+}
+
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
-  Tuning t = {s, info->sema, spec, args, NULL, {-1, -1, -1}};
+  Tuning t = {s, info->sema, spec, args, NULL, NULL, {-1, -1, -1}};
   bool gpu = s->options.arch || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
   if (!gpu || session_target(s)->arch < ARCH_SM80 || !worth_it(&t))
     return;
   Str key = session_str(s);
   make_key(&t, &key);
-  if (!info->tuned)
-    info->tuned = map_new(s->arena);
+  t.keep = remembered(s, info);
   Tuned *found = map_getn(info->tuned, str_text(&key), key.n);
   if (!found) {
     t.arena = arena_new(s->guard, "tile sizes");
     found = find(&t);
     arena_free(t.arena);
-    map_setn(info->tuned, str_text(&key), key.n, found ? found : ARENA_NEW(s->arena, Tuned));
+    map_setn(info->tuned, str_text(&key), key.n, found ? found : ARENA_NEW(t.keep, Tuned));
   }
   for (size_t i = 0; found && found->value && i < info->sema->nstatics; i++)
     if (found->value[i])

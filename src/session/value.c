@@ -81,20 +81,32 @@ void *session_alloc(Session *s, size_t n) {
   return p;
 }
 
+/* Room for one more temporary. Grown by hand: an arena would keep every old array. */
+static bool grow_temps(Session *s) {
+  if (s->temps.n < s->temps.cap)
+    return true;
+  size_t cap = s->temps.cap ? s->temps.cap * 2 : 64;
+  Value *grown = realloc(s->temps.v, cap * sizeof *grown);
+  if (!grown)
+    return false;
+  s->temps.v = grown;
+  s->temps.cap = cap;
+  return true;
+}
+
 /* In the session's list from the start: a jump before it is filled frees it as it is. */
 Value val_object(Session *s, ValueKind kind) {
+  if (!grow_temps(s))
+    guard_raise(s->guard, ST_NOMEM);
   Object *o = session_alloc(s, sizeof *o);
   o->kind = kind;
   o->session = s;
-  o->refs = 1;
+  o->refs = 1; /* the list of temporaries is its only owner */
   o->next = s->objects;
   if (s->objects)
     s->objects->prev = o;
   s->objects = o;
-  Value v = {.kind = kind, .typed = DT_NONE, .as.obj = o};
-  Value kept = val_keep(s, v);
-  o->refs--; /* the list of temporaries is its only owner */
-  return kept;
+  return s->temps.v[s->temps.n++] = (Value){.kind = kind, .typed = DT_NONE, .as.obj = o};
 }
 
 /* The bytes are copied; a NUL follows them for C functions. */
@@ -152,11 +164,14 @@ void val_push(Session *s, Object *list, Value v) {
   list->as.list.v[list->as.list.n++] = val_retain(v);
 }
 
-/* The reference that tensor_new gave goes to the list of temporaries. */
+/* The reference that tensor_new gave goes to the list of temporaries; where that has no room the
+ * tensor goes too, since nobody else knows of it. */
 Value val_tensor(Session *s, Tensor *t) {
-  Value kept = val_keep(s, val_borrow(t));
-  tensor_release(t);
-  return kept;
+  if (!grow_temps(s)) {
+    tensor_release(t);
+    guard_raise(s->guard, ST_NOMEM);
+  }
+  return s->temps.v[s->temps.n++] = val_borrow(t);
 }
 
 /* Nothing to do for values without memory. */
@@ -195,6 +210,10 @@ static void free_object(Object *o) {
       val_release(o->as.kernel.settings[i].value);
     free(o->as.kernel.settings);
     plans_free(o->as.kernel.plans);
+    unit_leave(o->as.kernel.unit);
+    break;
+  case VAL_FN:
+    unit_leave(o->as.fn.unit);
     break;
   case VAL_RECORD:
     for (size_t i = 0; i < o->as.record.n; i++)
@@ -242,14 +261,8 @@ void val_release(Value v) {
 Value val_keep(Session *s, Value v) {
   if (v.kind < VAL_STRING)
     return v;
-  if (s->temps.n == s->temps.cap) { /* grown by hand: an arena would keep every old array */
-    size_t cap = s->temps.cap ? s->temps.cap * 2 : 64;
-    Value *grown = realloc(s->temps.v, cap * sizeof *grown);
-    if (!grown)
-      guard_raise(s->guard, ST_NOMEM);
-    s->temps.v = grown;
-    s->temps.cap = cap;
-  }
+  if (!grow_temps(s))
+    guard_raise(s->guard, ST_NOMEM);
   s->temps.v[s->temps.n++] = val_retain(v);
   return v;
 }

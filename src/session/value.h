@@ -35,6 +35,7 @@ typedef enum ValueKind {
 } ValueKind;
 
 typedef struct Builtin Builtin;
+typedef struct Unit Unit; /* a parsed text (unit.c) */
 struct Plan;
 void plans_free(struct Plan *p);      /* all of a kernel value; NULL is allowed (plan.c) */
 typedef struct ForeignOps ForeignOps; /* host.h */
@@ -82,6 +83,7 @@ struct Object {
       const char *doc;      /* the ## comment, or NULL */
       struct IrKernel *ir;  /* read from IR text, or NULL */
       Module *module;       /* where it was defined */
+      Unit *unit;           /* of its text, which stays as long as this does */
       Field *settings;      /* of k[BM = 64] */
       size_t nsettings;
       struct Plan *plans; /* of warm calls on a device (plan.c); its own */
@@ -90,6 +92,7 @@ struct Object {
       const AstFn *ast;
       const char *doc;
       Module *module; /* whose globals its body sees */
+      Unit *unit;     /* as a kernel's */
     } fn;
     Module *module; /* MODULE */
     struct {
