@@ -35,11 +35,17 @@ static ParseStatus parse(Arena *a, const char *text, size_t n, bool prompt, AstF
   return status;
 }
 
+/* Texts may hold NUL bytes. */
+static bool holds(const char *text, size_t n, const char *word) {
+  return memmem(text, n, word, strlen(word)) != NULL;
+}
+
 static void check_format(Arena *a, const AstFile *file) {
   Str tree = str_new(a), once = str_new(a), again = str_new(a), twice = str_new(a);
   AstFile *reread;
   ast_print(file, &tree);
-  bool broken = strstr(str_text(&tree), "<error>") && !strstr(file->file->text, "<error>");
+  bool broken = holds(str_text(&tree), tree.n, "<error>") &&
+                !holds(file->file->text, file->file->n, "<error>");
   require(!broken, "PARSE_OK with a node that could not be read");
   fmt_format(a, file, &once);
   bool ok = parse(a, str_text(&once), once.n, false, &reread) == PARSE_OK;
