@@ -74,8 +74,7 @@ static bool set_number(const SemaStatic *p, SemaValue *v, Span span, DiagSink *s
     return false;
   }
   if (p->type != DT_NONE && v->kind != SV_STRING && !sema_fits(v->num, p->type)) {
-    diag_add(sink, E0204, span, "this does not fit %s, the type of %s", dtype_name(p->type),
-             p->name.text);
+    diag_add(sink, E0204, span, "%s: %s", p->name.text, sema_misfit(sink->arena, v->num, p->type));
     return false;
   }
   return true;
@@ -216,8 +215,9 @@ static bool bind_tensor(Bind *b, const SemaParam *p, const SemaArg *x) {
   if (!x->tensor)
     return wrong_kind(b, p, x);
   if (x->rank != p->rank) {
-    diag_add(b->sink, E0307, x->span, "%s takes %s with %d axes; the argument is %s",
-             b->k->ast->name.text, param_text(b, p), p->rank, arg_text(b, x));
+    diag_add(b->sink, E0307, x->span, "%s takes %s with %d ax%s; the argument is %s",
+             b->k->ast->name.text, param_text(b, p), p->rank, p->rank == 1 ? "is" : "es",
+             arg_text(b, x));
     return false;
   }
   bool ok = bind_dtype(b, p, x);
@@ -236,8 +236,8 @@ static bool bind_scalar(Bind *b, const SemaParam *p, const SemaArg *x, DType t) 
   if (!kinds)
     return wrong_kind(b, p, x);
   if (x->number.constant && !sema_fits(x->number.value, t)) {
-    diag_add(b->sink, E0204, x->span, "the argument %s does not fit %s", p->name.text,
-             dtype_name(t));
+    diag_add(b->sink, E0204, x->span, "the argument %s: %s", p->name.text,
+             sema_misfit(b->a, x->number.value, t));
     return false;
   }
   return true;

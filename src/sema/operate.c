@@ -12,20 +12,8 @@
 
 /* ---------------------------------------------------------------- conversions */
 
-/* The value, the type, and what the type holds. */
 static TExpr *misfit(Check *c, const TExpr *e, DType t) {
-  SemaNum n = sema_num_of(c, e, NULL);
-  Str s = str_new(c->a);
-  if (dtype_is_float(n.value.type))
-    str_add_f64(&s, n.value.as.f);
-  else if (n.value.type == DT_U64)
-    str_addf(&s, "%llu", (unsigned long long)n.value.as.u);
-  else
-    str_addf(&s, "%lld", (long long)n.value.as.i);
-  Diag *d = diag_add(c->sink, E0204, e->span, "%s does not fit %s", str_text(&s), dtype_name(t));
-  if (dtype_is_int(t))
-    diag_hint(c->sink, d, "%s holds %lld to %llu", dtype_name(t), (long long)dtype_int_min(t),
-              (unsigned long long)dtype_int_max(t));
+  diag_add(c->sink, E0204, e->span, "%s", sema_misfit(c->a, sema_num_of(c, e, NULL).value, t));
   return sema_texpr_error(c, e->span);
 }
 
@@ -53,8 +41,13 @@ static TExpr *retyped(Check *c, TExpr *e, DType t) {
 static bool has_elements(Check *c, const TExpr *e) {
   if (sema_is_num(e) || sema_is_tile(e))
     return true;
-  if (!sema_is_error(e))
-    diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", sema_describe(c, e));
+  if (sema_is_error(e))
+    return false;
+  Diag *d =
+      diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", sema_describe(c, e));
+  if (e->type.kind == TY_GLOBAL)
+    diag_hint(c->sink, d, "an index for each of the %d axes reads one element",
+              e->as.region.buf->rank);
   return false;
 }
 

@@ -181,6 +181,9 @@ void sema_leave(Check *c);
 
 /* --- operate.c: conversions and operations --- */
 
+/* "300 does not fit i8, whose range is -128 to 127": the number and the range, which is what the
+ * reader needs. */
+const char *sema_misfit(Arena *a, Scalar v, DType t);
 /* Converts as stores do, without a word: a literal must fit. */
 TExpr *sema_convert(Check *c, TExpr *e, DType t);
 /* Converts as `f32(x)` does: anything goes, by the language's rules. */

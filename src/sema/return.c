@@ -129,7 +129,8 @@ static TExpr *merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmt
 
 /* Some way falls off the end. */
 TExpr *sema_no_value(Check *c, Span span) {
-  diag_add(c->sink, E0106, span, "not every way through this fn returns a value");
+  Diag *d = diag_add(c->sink, E0106, span, "not every way through this fn returns a value");
+  diag_hint(c->sink, d, "end each way with `return x`");
   return sema_texpr_error(c, span);
 }
 

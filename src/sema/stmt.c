@@ -109,10 +109,6 @@ static void check_call_stmt(Check *c, const AstStmt *s) {
 static void check_return(Check *c, const AstStmt *s) {
   if (c->fn) {
     sema_loop_return(c, s); /* others are fn.c's, which never comes here with them */
-  } else if (s->as.result) {
-    Diag *d = diag_add(c->sink, E0309, s->as.result->span,
-                       "`return` of a kernel ends the block and gives no value");
-    diag_hint(c->sink, d, "results are written to the outputs: copy(tile, C[…]) or C[i, j] = …");
   } else if (c->role) {
     Diag *d = diag_add(c->sink, E0317, s->span, "`return` ends the block, not one of its roles");
     diag_hint(c->sink, d, "a role ends with its last statement: if … { … } around the rest");

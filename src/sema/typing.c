@@ -9,7 +9,7 @@
  * an integer a float); two typed ones give the wider float, the float, or the wider integer of one
  * sign. Tests: tests/unit/check_sema.c, tests/errors.
  */
-#include "sema.h"
+#include "private.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,16 +109,19 @@ static void result(SemaRule *out, DType t, bool untyped) {
   out->untyped = untyped;
 }
 
-/* With the range, which is what the reader needs. */
-static bool does_not_fit(Arena *a, SemaNum x, DType t, SemaRule *out) {
+const char *sema_misfit(Arena *a, Scalar v, DType t) {
+  const char *number = number_text(a, v), *type = dtype_name(t);
   if (dtype_is_int(t))
-    return fail(a, out, E0204, NULL, "%s does not fit %s, whose range is %lld to %llu",
-                number_text(a, x.value), dtype_name(t), (long long)dtype_int_min(t),
-                (unsigned long long)dtype_int_max(t));
+    return arena_printf(a, "%s does not fit %s, whose range is %lld to %llu", number, type,
+                        (long long)dtype_int_min(t), (unsigned long long)dtype_int_max(t));
   Str s = str_new(a);
   str_add_f64(&s, dtype_float_max(t));
-  return fail(a, out, E0204, NULL, "%s does not fit %s, whose greatest value is %s",
-              number_text(a, x.value), dtype_name(t), str_text(&s));
+  return arena_printf(a, "%s does not fit %s, whose greatest value is %s", number, type,
+                      str_text(&s));
+}
+
+static bool does_not_fit(Arena *a, SemaNum x, DType t, SemaRule *out) {
+  return fail(a, out, E0204, NULL, "%s", sema_misfit(a, x.value, t));
 }
 
 /* An untyped number meets a typed one. */

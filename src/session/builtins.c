@@ -90,9 +90,12 @@ void args_names(const Args *a, const char *const *allowed, size_t n) {
     if (k < n)
       continue;
     const char *near = names_closest(a->names[i], allowed, n);
+    const Builtin *b = builtin_find(a->name);
+    const char *hint = near                ? arena_printf(a->s->line, "did you mean %s?", near)
+                       : b && b->signature ? b->signature
+                                           : NULL;
     bool written = a->call && a->call->kind == EXPR_CALL && i < a->call->as.call.args.n;
-    host_fail_hint(a->s, E0804, written ? a->call->as.call.args.v[i].name_span : a->spans[i],
-                   near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
+    host_fail_hint(a->s, E0804, written ? a->call->as.call.args.v[i].name_span : a->spans[i], hint,
                    "%s has no argument named %s", a->name, a->names[i]);
   }
 }

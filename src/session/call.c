@@ -27,7 +27,8 @@ static _Noreturn void wrong_count(Args *a, const Slots *p) {
   Str names = session_str(a->s);
   for (size_t i = 0; i < p->ninputs; i++)
     str_addf(&names, i ? ", %s" : "%s", p->names[i]);
-  host_fail(a->s, E0820, a->span, "%s takes %zu argument%s (%s), not %zu", a->name, p->ninputs,
+  Span where = a->npos > p->ninputs ? a->spans[p->ninputs] : a->span;
+  host_fail(a->s, E0820, where, "%s takes %zu argument%s (%s), not %zu", a->name, p->ninputs,
             p->ninputs == 1 ? "" : "s", str_text(&names), a->npos);
 }
 

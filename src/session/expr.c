@@ -24,8 +24,11 @@ static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
     VEC_PUSH(a, &known, builtin_at(i)->name);
   for (int t = 0; t < DT_COUNT; t++)
     VEC_PUSH(a, &known, dtype_name((DType)t));
-  const char *near = names_closest(name, known.v, known.n);
+  const char *near = names_closest(name, known.v, known.n), *doc;
   const char *hint = near ? arena_printf(a, "did you mean %s?", near) : NULL;
+  Str form = session_str(s);
+  if (session_signature(s, name, &form, &doc)) /* there is such a word, elsewhere */
+    hint = arena_printf(a, "in kernels: %s", str_text(&form));
   host_fail_hint(s, E0800, span, hint, "nothing is named %s", name);
 }
 
@@ -149,6 +152,9 @@ static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   const char *hint = base.kind == VAL_TENSOR ? "a tensor has .T .shape .dtype .to(dtype)" : NULL;
   if (near)
     hint = arena_printf(s->line, "did you mean .%s?", near);
+  const Builtin *fn = base.kind == VAL_TENSOR ? builtin_find(name->text) : NULL;
+  if (fn) /* a method of NumPy's */
+    hint = arena_printf(s->line, "it is a function: %s", fn->signature ? fn->signature : fn->name);
   host_fail_hint(s, E0814, name->span, hint, "%s has no .%s", val_describe(s, base), name->text);
 }
 

@@ -74,6 +74,9 @@ static Value convert_result(Session *s, const AstType *t, Value v, Span span) {
     return val_tuple(s, parts, t->nparts);
   }
   DType type = scalar_type(t);
+  if (type != DT_NONE && v.kind == VAL_NIL)
+    host_fail_hint(s, E0801, span, "`return x` gives the value",
+                   "this function returned nothing, where its `->` says %s", dtype_name(type));
   return type == DT_NONE ? v : arith_convert(s, v, type, span);
 }
 

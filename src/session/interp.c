@@ -420,7 +420,8 @@ static Flow do_return(Session *s, const AstStmt *st, Value *result) {
 
 /* The parser lets them stand here so that this message can name them. */
 static void only_in_kernels(Session *s, const AstStmt *st) {
-  host_fail(s, E0812, st->span, "`%s` is a statement of kernels", ast_stmt_name(st->kind));
+  host_fail_hint(s, E0812, st->span, "inside kernel NAME(…) -> (…) { … }",
+                 "`%s` is a statement of kernels", ast_stmt_name(st->kind));
 }
 
 /* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */

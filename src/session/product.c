@@ -117,7 +117,7 @@ static Value drop_axes(Session *s, Value c, bool row, bool column, Span span) {
 /* The result keeps f32 only inside; on the host it is rounded to the operands' type at the end. */
 static DType product_type(Session *s, const Tensor *a, const Tensor *b, Span span) {
   DType t = op_product_type(a->dtype, b->dtype);
-  if (t == DT_NONE || a->dtype != b->dtype) {
+  if (t == DT_NONE) {
     const char *hint = arena_printf(s->line, "%s(a) @ b", dtype_name(b->dtype));
     host_fail_hint(s, E0816, span, hint, "the operands of a product have one dtype, not %s and %s",
                    dtype_name(a->dtype), dtype_name(b->dtype));
@@ -133,6 +133,10 @@ Value arith_product(Session *s, Value x, Value y, Span span, const Span *where) 
   if (a->rank == 0 || b->rank == 0)
     host_fail(s, E0802, span, "the operands of @ need an axis to sum over");
   DType acc = product_type(s, a, b, span);
+  if (a->dtype != b->dtype) { /* of the two f8 types: no third one holds both, so it stays f32 */
+    a = host_tensor(s, host_cast(s, a, acc, where[0]), where[0], "");
+    b = host_tensor(s, host_cast(s, b, acc, where[1]), where[1], "");
+  }
   bool row = a->rank == 1, column = b->rank == 1;
   if (a->extent[a->rank - 1] != b->extent[column ? 0 : b->rank - 2])
     inner_mismatch(s, a, b, span, where);
