@@ -228,6 +228,8 @@ IrKernel *low_channels(Arena *a, const IrKernel *from, const LowerRequest *r, Di
   Channels c = {.k = k, .r = r};
   size_t next = 0;
   plan_block(&c, &k->body, 1);
+  if (!c.declined && !k->channels.n)
+    return sched_decline(r, "no copy from a tensor feeds the products");
   if (c.declined || !fit(&c))
     return NULL;
   fill_block(&c, &k->body, &next);

@@ -6,8 +6,9 @@
  * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
  * reductions by registers, lanes and warps; expand_dot.c: products by mma.sync; expand_loop.c:
  * rings of cp.async; expand_store.c: results by way of shared memory; expand_cost.c: loops too long
- * to unroll; expand_dense.c: several blocks on a multiprocessor. Barriers and places are those of
- * simple.h, so a tile in shared memory is never wrong, only slow.
+ * to unroll; expand_dense.c: several blocks on a multiprocessor; expand_roles.c: fragments of the
+ * author's roles. Barriers and places are those of simple.h, so a tile in shared memory is never
+ * wrong, only slow.
  */
 #ifndef TILESH_LOWER_EXPAND_H
 #define TILESH_LOWER_EXPAND_H
@@ -64,6 +65,10 @@ void expand_lay_tiles(Simple *s);
 void expand_find_pipes(Simple *s);
 bool expand_shorten_pipes(Simple *s);
 bool expand_pipe(Simple *s, IrStmt *st);
+
+/* expand_roles.c: the author's roles, NULL: none; what one of them alone uses is declared in it. */
+IrRoles *expand_author_roles(const IrKernel *k);
+void expand_settle_roles(IrKernel *k);
 
 /* expand_cost.c: whether a MAP's loop is too much text to be unrolled over its registers; what
  * becomes of such a loop that reads a product's result. */

@@ -211,6 +211,13 @@ static void move_rolled(Move *m) {
   low_enter(s, outer);
 }
 
+/* Elements that wait in a thread's registers: few where a role's threads have few. */
+static int64_t most_in_flight(const Simple *s) {
+  enum { ADDRESSES = 32 };
+  int64_t room = s->role_registers - ADDRESSES;
+  return !s->role_registers || room > MOST_STAGED ? MOST_STAGED : room;
+}
+
 /* One version: with or without an edge. */
 static void move(Move *m, bool edge) {
   Simple *s = m->s;
@@ -221,7 +228,7 @@ static void move(Move *m, bool edge) {
     load_all(m, home_of(m, &m->dst));
   else if (m->src.frag)
     store_all(m, home_of(m, &m->src));
-  else if (edge)
+  else if (edge || frag_registers(&m->iter) > most_in_flight(m->s))
     move_rolled(m);
   else {
     IrBuffer *stage = registers(s, "stage", m->src.r->buf->dtype, frag_registers(&m->iter));
@@ -296,5 +303,7 @@ bool expand_copy(Simple *s, IrStmt *st) {
   low_note_buffer(s, c->src.buf, IR_READS);
   low_fence(s);
   move_by_place(&m);
+  if (c->signal.buf)
+    low_arrive(s, &c->signal);
   return true;
 }

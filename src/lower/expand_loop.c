@@ -112,7 +112,7 @@ static bool find_pipe(IrStmt *st, void *ctx) {
 }
 
 void expand_find_pipes(Simple *s) {
-  if (s->target->arch >= ARCH_SM80 && !hopper_groups(s->k))
+  if (s->target->arch >= ARCH_SM80 && !hopper_groups(s->k) && !expand_author_roles(s->k))
     ir_walk(&s->k->body, find_pipe, s);
 }
 

@@ -13,6 +13,8 @@ enum { MOST_REGISTERS = 160 };
 
 typedef struct Infer {
   Simple *s;
+  IrBlock *body;     /* of the kernel or of a role, whose threads are s->threads */
+  size_t iterations; /* of other roles */
   bool changed, restart;
 } Infer;
 
@@ -172,6 +174,8 @@ static void scan(Infer *f, IrBlock *b, const IrMap *map) {
     IrBlock *inner;
     if (st->kind == IRK_FOR)
       low_index_range(st->as.loop.index, st->as.loop.lo, st->as.loop.hi, st->as.loop.step);
+    if (st->kind == IRK_LET)
+      low_let_range(st->as.let.var, st->as.let.value);
     scan_stmt(f, st, map);
     for (int j = 0; (inner = ir_nested(st, j)); j++)
       scan(f, inner, st->kind == IRK_MAP ? &st->as.map : map);
@@ -405,10 +409,9 @@ static bool find_any(IrStmt *st, void *ctx) {
 
 static bool plant(Infer *f) {
   Seed seed = {.f = f};
-  IrBlock *body = &f->s->k->body;
-  ir_walk(body, find_seed, &seed);
+  ir_walk(f->body, find_seed, &seed);
   if (!seed.best)
-    ir_walk(body, find_any, &seed);
+    ir_walk(f->body, find_any, &seed);
   if (!seed.best)
     return false;
   const Place *p = low_place_of(f->s, seed.best);
@@ -475,10 +478,11 @@ static bool check_map(IrStmt *st, void *ctx) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static void forget(Simple *s) {
-  s->iterations.n = 0;
-  for (size_t i = 0; i < s->place.n; i++)
-    s->place.v[i].frag = NULL;
+static void forget(const Infer *f) {
+  f->s->iterations.n = f->iterations;
+  for (size_t i = 0; i < f->s->place.n; i++)
+    if (!f->s->place.v[i].settled)
+      f->s->place.v[i].frag = NULL;
 }
 
 /* For :explain: who holds what. */
@@ -494,18 +498,42 @@ static void note_layouts(Simple *s) {
 }
 
 /* Every conflict moves a fragment to shared memory, so it ends. */
-void expand_infer(Simple *s) {
-  Infer f = {.s = s};
+static void infer_block(Simple *s, IrBlock *b) {
+  Infer f = {.s = s, .body = b, .iterations = s->iterations.n};
   do {
     f.restart = false;
-    forget(s);
-    scan(&f, &s->k->body, NULL);
-    ir_walk(&s->k->body, give_dot, &f);
+    forget(&f);
+    scan(&f, b, NULL);
+    ir_walk(b, give_dot, &f);
     do {
       f.changed = false;
-      ir_walk(&s->k->body, hand_on, &f);
+      ir_walk(b, hand_on, &f);
     } while (!f.restart && (f.changed || plant(&f)));
-    ir_walk(&s->k->body, check_map, &f);
+    ir_walk(b, check_map, &f);
   } while (f.restart);
+  for (size_t i = 0; i < s->place.n; i++)
+    s->place.v[i].settled |= s->place.v[i].frag != NULL;
+}
+
+/* What is declared outside belongs to no role. */
+static void infer_roles(Simple *s, const IrRoles *r) {
+  int threads = s->threads;
+  Infer f = {.s = s};
+  for (size_t i = 0; i < s->k->body.n; i++)
+    if (s->k->body.v[i]->kind == IRK_ALLOC)
+      share(&f, s->k->body.v[i]->as.alloc, "it is not one role's alone");
+  for (int i = 0; i < r->nroles; i++) {
+    s->threads = 32 * r->role[i].warps;
+    infer_block(s, &r->role[i].body);
+  }
+  s->threads = threads;
+}
+
+void expand_infer(Simple *s) {
+  IrRoles *roles = expand_author_roles(s->k);
+  if (roles)
+    infer_roles(s, roles);
+  else
+    infer_block(s, &s->k->body);
   note_layouts(s);
 }

@@ -107,6 +107,15 @@ void low_index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr 
   v->hi = d > a ? d - 1 : a;
 }
 
+void low_let_range(IrVar *v, const IrExpr *value) {
+  int64_t lo, hi;
+  bool open = v->kind == IRV_LET && v->lo == IR_NO_RANGE_LO && v->hi == IR_NO_RANGE_HI;
+  if (!open || !ir_range(value, &lo, &hi))
+    return;
+  v->lo = lo;
+  v->hi = hi;
+}
+
 /* The loop is empty; the caller enters its body. */
 IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
                     IrStmt **loop) {
@@ -304,6 +313,7 @@ static void lower_stmt(Simple *s, IrStmt *st) {
   switch (st->kind) {
   case IRK_LET:
     expand_learn(s, st->as.let.var, st->as.let.value);
+    low_let_range(st->as.let.var, st->as.let.value);
     low_emit(s, st->kind)->as.let = st->as.let;
     break;
   case IRK_SET:
@@ -460,6 +470,8 @@ static IrKernel *lower(Arena *a, const IrKernel *from, const LowerRequest *r, bo
                        DiagSink *sink) {
   enum { THREADS = 128 };
   IrKernel *k = ir_kernel_clone(a, from);
+  if (registers)
+    expand_settle_roles(k);
   Simple s = {.k = k, .request = r, .target = r->target, .sink = sink, .arena = a};
   s.registers = registers;
   int threads = k->threads ? k->threads : registers ? expand_threads(k) : THREADS;
@@ -492,9 +504,9 @@ static bool find_roles(IrStmt *st, void *ctx) {
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
   bool roles = false;
   ir_walk(&((IrKernel *)(uintptr_t)k)->body, find_roles, &roles);
-  if (!roles || hopper_groups(k)) /* those that the passes made are expanded */
+  if (!roles || hopper_groups(k) || expand_author_roles(k))
     return lower(a, k, r, true, sink);
-  lower_note(r, "registers: the program has roles, whose fragments lie in shared memory");
+  lower_note(r, "registers: the program's roles stand inside other statements");
   return NULL;
 }
 

@@ -29,6 +29,7 @@ typedef struct Place {
   IrBuffer *home;   /* its registers, its slabs of scratch, its bytes where they do not lie row by
                        row; NULL: the tile itself */
   bool product;     /* a product by mma adds to it, so it stays in registers */
+  bool settled;     /* its layout is found: another role's are looked for */
   bool printed;     /* a report shows it, so it lies row by row */
   bool piped;       /* a pipeline's barriers order what touches it */
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
@@ -64,6 +65,7 @@ typedef struct Simple {
   IrVar *tid;          /* i32, index of the thread among those that run the statements … */
   int threads;         /* … and their number: the block's, or a role's */
   int first_warp;      /* of the role */
+  int role_registers;  /* that a thread of the author's role has; 0: not said */
   int barrier;         /* the role's named barrier; 0: all of the block */
   bool rolled;         /* loops over registers stay loops: no register's number needs them */
   struct Point *point; /* inside an iteration over registers, else NULL */
@@ -103,6 +105,7 @@ void low_emit_op(Simple *s, OpCode op);       /* without operands */
 IrStmt *low_emit_if(Simple *s, IrExpr *cond); /* an empty one */
 IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr *step,
                     IrStmt **loop);
+void low_let_range(IrVar *v, const IrExpr *value); /* of a LET's own variable */
 void low_index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step);
 IrBlock *low_enter(Simple *s, IrBlock *into); /* returns what was before */
 void low_fail(Simple *s, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

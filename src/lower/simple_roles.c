@@ -129,6 +129,7 @@ static bool may_set_registers(Simple *s, const IrRoles *r) {
 static void lower_role(Simple *s, const IrRoleBody *from, IrRoleBody *out, int barrier, bool can) {
   IrBlock *before = low_enter(s, &out->body);
   set_registers(s, from, can);
+  s->role_registers = can ? from->registers : 0;
   ExpandRole outer = expand_enter_role(s, out->first_warp, out->warps, barrier);
   IrBuffer *once[DT_COUNT];
   memcpy(once, s->once, sizeof once);
@@ -136,6 +137,7 @@ static void lower_role(Simple *s, const IrRoleBody *from, IrRoleBody *out, int b
   low_points(s, &from->body);
   low_flush(s);
   memcpy(s->once, once, sizeof once);
+  s->role_registers = 0;
   expand_leave_role(s, &outer);
   low_enter(s, before);
 }

@@ -171,13 +171,20 @@ static bool large_dot(IrStmt *s, void *ctx) {
   return true;
 }
 
+/* Who schedules himself walks the tiles himself. */
+static bool find_author(IrStmt *s, void *ctx) {
+  *(bool *)ctx |= s->kind == IRK_ROLES || s->kind == IRK_AWAIT;
+  return true;
+}
+
 /* For one role: only a single product gains, whose neighbouring tiles share what the cache holds;
  * of small tiles several blocks should be resident instead. */
 IrKernel *low_turns(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
   int dots = 0;
-  bool large = false;
+  bool large = false, author = false;
   IrBlock *body = (IrBlock *)(uintptr_t)&k->body;
   ir_walk(body, count_dot, &dots);
   ir_walk(body, large_dot, &large);
-  return dots == 1 && large && k->grid_rank > 1 ? low_tile_loop(a, k, r, sink) : NULL;
+  ir_walk(body, find_author, &author);
+  return dots == 1 && large && !author && k->grid_rank > 1 ? low_tile_loop(a, k, r, sink) : NULL;
 }

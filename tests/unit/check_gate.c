@@ -209,8 +209,30 @@ START_TEST(rows) {
 }
 END_TEST
 
+/* A product that the author shares out among a producer and two warpgroups. */
+#define ROLES(t, rows)                                                                             \
+  "kernel ws tile(A: " t "[M, K], B: " t "[K, N]) -> (C: " t "[M, N]) {\n"                         \
+  "grid bx, by = ceildiv(N, 128), ceildiv(M, " rows ")\nthreads 384\n"                             \
+  "shared As: " t "[3, " rows ", 64]\nshared Bs: " t "[3, 64, 128]\n"                              \
+  "shared full: u64[3] arrivals 2\nshared empty: u64[3] arrivals 1\nroles {\n"                     \
+  "role producer warps 0:+4 registers 40 {\nfor k: i64 = 0, ceildiv(K, 64), 1 {\n"                 \
+  "let s: i64 = k % 3\nawait empty[s] parity k // 3 + 1\n"                                         \
+  "copy As[s, 0:+" rows ", 0:+64] = A[by*" rows ":+" rows ", k*64:+64] signal full[s]\n"           \
+  "copy Bs[s, 0:+64, 0:+128] = B[k*64:+64, bx*128:+128] signal full[s] }\n}\n"                     \
+  "role consumer warps 4:+8 registers 232 {\nfragment acc: f32[" rows ", 128]\n"                   \
+  "map i, j in [" rows ", 128] { store acc[i, j] = 0.0 unchecked }\n"                              \
+  "for k: i64 = 0, ceildiv(K, 64), 1 {\nlet s: i64 = k % 3\nawait full[s] parity k // 3\n"         \
+  "dot acc += As[s, 0:+" rows ", 0:+64] @ Bs[s, 0:+64, 0:+128]\narrive empty[s] }\n"               \
+  "copy C[by*" rows ":+" rows ", bx*128:+128] = acc }\n}\n}\n"
+
+START_TEST(roles_of_the_author) {
+  Wants w = {"sm_90a", HMMA, 32};
+  passes_on(w, ROLES("f16", "96"), "schedule: registers");
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {plain_products, eight_bits, causal_attention,
-                                registers,      rows,       NULL};
+  const TTest *const tests[] = {plain_products,      eight_bits, causal_attention, registers, rows,
+                                roles_of_the_author, NULL};
   return run_suite("gate", tests);
 }

@@ -37,6 +37,48 @@ START_TEST(registers_left_out) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- products in roles */
+
+/* A producer and consumers of two warpgroups; `acc` declared where `in` or `out` says. */
+#define PRODUCT(t, bm, bn, bk, out, in)                                                            \
+  "kernel ws tile(A: " t "[M, K], B: " t "[K, N]) -> (C: f32[M, N]) {\n"                           \
+  "grid bx, by = ceildiv(N, " bn "), ceildiv(M, " bm ")\nthreads 384\n"                            \
+  "shared As: " t "[3, " bm ", " bk "]\nshared Bs: " t "[3, " bk ", " bn "]\n"                     \
+  "shared full: u64[3] arrivals 2\nshared empty: u64[3] arrivals 1\n" out "roles {\n"              \
+  "role producer warps 0:+4 registers 40 {\nfor k: i64 = 0, ceildiv(K, " bk "), 1 {\n"             \
+  "let s: i64 = k % 3\nawait empty[s] parity k // 3 + 1\n"                                         \
+  "copy As[s, 0:+" bm ", 0:+" bk "] = A[by*" bm ":+" bm ", k*" bk ":+" bk "] signal full[s]\n"     \
+  "copy Bs[s, 0:+" bk ", 0:+" bn "] = B[k*" bk ":+" bk ", bx*" bn ":+" bn                          \
+  "] signal full[s] }\n}\n"                                                                        \
+  "role consumer warps 4:+8 registers 232 {\n" in "for k: i64 = 0, ceildiv(K, " bk                 \
+  "), 1 {\nlet s: i64 = k % 3\n"                                                                   \
+  "await full[s] parity k // 3\n"                                                                  \
+  "dot acc += As[s, 0:+" bm ", 0:+" bk "] @ Bs[s, 0:+" bk ", 0:+" bn "]\narrive empty[s] }\n"      \
+  "copy C[by*" bm ":+" bm ", bx*" bn ":+" bn "] = acc }\n}\n}\n"
+#define START(bm, bn)                                                                              \
+  "fragment acc: f32[" bm ", " bn "]\nmap i, j in [" bm ", " bn                                    \
+  "] { store acc[i, j] = 1.0 unchecked }\n"
+
+static void give_f16(Ev *e) {
+  static const int64_t a[2] = {136, 200}, b[2] = {200, 168};
+  ev_give(e, "A", DT_F16, 2, a, ev_small);
+  ev_give(e, "B", DT_F16, 2, b, ev_small);
+}
+
+/* Declared within the role, and before it, where the role's threads come to hold it alone. */
+START_TEST(products_of_warps) {
+  static const char *const texts[] = {PRODUCT("f16", "64", "32", "32", "", START("64", "32")),
+                                      PRODUCT("f16", "64", "32", "32", START("64", "32"), "")};
+  for (int i = 0; i < 2; i++)
+    for (int candidate = 0; candidate < 1000; candidate += 999) {
+      Lowered x = lower_text(texts[i], "sm_90a", candidate);
+      ck_assert_int_eq(!strstr(x.text, "mma_sync"), !!candidate);
+      same_output(&x, give_f16, "C");
+      ev_free(x.plain);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- clusters */
 
 START_TEST(clusters) {
@@ -58,6 +100,7 @@ START_TEST(clusters) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {registers_of_roles, registers_left_out, clusters, NULL};
+  const TTest *const tests[] = {registers_of_roles, registers_left_out, products_of_warps, clusters,
+                                NULL};
   return run_suite("roles", tests);
 }

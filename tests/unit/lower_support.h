@@ -40,11 +40,12 @@ static inline Lowered lower_text(const char *text, const char *arch, int candida
 }
 
 static inline void has(const Lowered *x, const char *part) {
-  ck_assert_msg(strstr(x->text, part) != NULL, "no %s in\n%s\n%s", part, x->notes, x->text);
+  ck_assert_msg(strstr(x->text, part) != NULL, "no %s in\n%.1500s\n%.1500s", part, x->notes,
+                x->text);
 }
 
 static inline void says(const Lowered *x, const char *part) {
-  ck_assert_msg(strstr(x->notes, part) != NULL, "no note %s:\n%s", part, x->notes);
+  ck_assert_msg(strstr(x->notes, part) != NULL, "no note %s:\n%.3000s", part, x->notes);
 }
 
 /* The thread level's bits are the tile level's. */
@@ -59,8 +60,9 @@ static inline void same_output(Lowered *x, void (*give)(Ev *), const char *name)
   ck_assert_int_eq(ev_count(a), ev_count(b));
   for (int64_t i = 0; i < ev_count(a); i++) {
     ck_assert_int_eq(a->written[i], b->written[i]);
-    ck_assert_msg(!a->written[i] || ev_get(a, i) == ev_get(b, i), "%s differs at %d: %g and %g\n%s",
-                  name, (int)i, ev_get(a, i), ev_get(b, i), x->text);
+    ck_assert_msg(!a->written[i] || ev_get(a, i) == ev_get(b, i),
+                  "%s differs at %d: %g and %g\n%.3000s", name, (int)i, ev_get(a, i), ev_get(b, i),
+                  x->text);
   }
   ev_free(e);
 }
