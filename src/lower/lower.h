@@ -73,10 +73,10 @@ typedef struct LowerHolder {
 } LowerHolder;
 void lower_tile_holders(const LowerTile *t, int64_t rows, int64_t columns, LowerHolder *out);
 
-/* Sees the kernel before and after each pass (--verify-each); where it returns false lowering ends
- * with NULL. */
+/* Sees the kernel before and after each pass of a schedule (--verify-each); where it returns false
+ * lowering ends with NULL. */
 typedef struct LowerHook {
-  bool (*after)(const IrKernel *before, IrKernel *after, const char *pass, void *ctx);
+  bool (*after)(IrKernel *after, const char *schedule, const char *pass, void *ctx);
   void *ctx;
 } LowerHook;
 
@@ -93,6 +93,8 @@ typedef struct LowerRequest {
   const LowerFact *fact; /* by id of the kernel's buffers (of the global ones); NULL: none known */
   int candidate;     /* 0: the best schedule that can do it; n: the n best that can are passed over
                         (their cubins were refused); beyond the last the scalar one */
+  bool each;         /* every schedule that can do it is made for the hook to see, best first; what
+                        comes out is the last, the scalar one */
   LowerNotes *notes; /* or NULL */
   const LowerHook *hook; /* or NULL */
   LowerGrid grid;

@@ -117,7 +117,7 @@ static Made run(const Candidate *c, Arena *a, const IrKernel *k, const LowerRequ
     if (next == now) /* nothing to do */
       continue;
     m.stopped = !verified(next, &c->pass[i], sink) ||
-                (r->hook && !r->hook->after(now, next, c->pass[i].name, r->hook->ctx));
+                (r->hook && !r->hook->after(next, c->name, c->pass[i].name, r->hook->ctx));
     if (m.stopped)
       return m;
     m.at[next->level] = next;
@@ -138,7 +138,8 @@ IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const LowerReques
     Made m = run(c, a, k, r, sink);
     if (m.stopped)
       return NULL;
-    if (!m.at[IR_THREAD] || (passed_over++ < r->candidate && i < CANDIDATES - 1))
+    bool over = r->each || passed_over++ < r->candidate;
+    if (!m.at[IR_THREAD] || (over && i < CANDIDATES - 1))
       continue;
     lower_note(r, "schedule: %s", c->name);
     return level == IR_SCHEDULED && !m.at[level] ? ir_kernel_clone(a, k) : m.at[level];

@@ -202,6 +202,23 @@ static void check_threads(const Launch *l, Tensor *const *reference, EvalChecks 
   compare(&run, reference, "cpu threads", o);
 }
 
+/* A kernel that cannot be lowered yet is still checked at tile level. */
+static void check_lowered(Launch *l, Tensor *const *reference, EvalChecks checks, Outcome *o) {
+  DiagSink why;
+  diag_init(&why, l->s->line);
+  if (!launch_thread(l, &why)) {
+    launch_lowered_right(l, &why);
+    str_addf(&o->runs, "; not at thread level: %s",
+             why.n ? why.v[0]->text : "it cannot be lowered");
+    return;
+  }
+  check_threads(l, reference, checks, o);
+  if (l->s->options.verify_each) {
+    o->max_abs = fmax(o->max_abs, launch_verify_each(l));
+    str_add(&o->runs, ", every schedule");
+  }
+}
+
 /* Races are looked for one block after the other: of much work, only in some blocks. */
 static bool much_work(const Launch *l) {
   return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
@@ -233,12 +250,8 @@ static Outcome run_all(Launch *l) {
   str_add(&o.runs, l->ir->level == IR_TILE ? "cpu" : "cpu threads");
   if (first.together)
     check_some(l, &o);
-  DiagSink why; /* a kernel that cannot be lowered yet is still checked at tile level */
-  diag_init(&why, s->line);
-  if (l->ir->level == IR_TILE && launch_thread(l, &why))
-    check_threads(l, reference, checks, &o);
-  else if (l->ir->level == IR_TILE)
-    str_addf(&o.runs, "; not at thread level: %s", why.n ? why.v[0]->text : "it cannot be lowered");
+  if (l->ir->level == IR_TILE)
+    check_lowered(l, reference, checks, &o);
   if (device_is_gpu(s)) {
     Launch run = launch_again(l);
     DevicePrepared d;
@@ -290,6 +303,7 @@ static Value record(Session *s, const Outcome *o) {
       {names_get(s->names, "max_abs", 7), val_float(o->max_abs)},
       {names_get(s->names, "max_rel", 7), val_float(o->max_rel)},
       {names_get(s->names, "where", 5), val_tuple(s, where, (size_t)o->diff.rank)},
+      {names_get(s->names, "runs", 4), val_string(s, str_text(&o->runs), o->runs.n)},
   };
   return val_record(s, fields, sizeof fields / sizeof *fields);
 }

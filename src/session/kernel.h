@@ -109,9 +109,13 @@ Tensor *launch_host_tensor(const Launch *l, size_t i);
 bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 /* Runs the launch at every level and on the device, and reports where they differ (MODE_CHECK). */
 void launch_check(Launch *l);
-/* Lowers the launch for its target and runs what each pass made, on the evaluator, with the call's
- * own arguments; fails the program where a result is not the tile level's, and names the pass. */
-void launch_verify_each(Launch *l);
+/* Lowers the launch for its target by every schedule that can do it and runs what each pass made,
+ * on the evaluator, with the call's own arguments; fails the program where a result is not the tile
+ * level's, and names the pass. Returns the greatest difference there was. */
+double launch_verify_each(Launch *l);
+/* Fails where lowering stopped at a kernel that the verifier refuses: our own fault, not the
+ * user's. why: what lower_to said. */
+void launch_lowered_right(Launch *l, const DiagSink *why);
 /* A fresh launch of the same call, with outputs of its own. */
 Launch launch_again(const Launch *l);
 /* After a run of some blocks only: what none of them wrote takes the reference's value. `before`:

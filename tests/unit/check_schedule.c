@@ -75,10 +75,10 @@ typedef struct Passes {
   bool done; /* the first candidate has ended */
 } Passes;
 
-static bool note_pass(const IrKernel *before, IrKernel *after, const char *name, void *ctx) {
+static bool note_pass(IrKernel *after, const char *schedule, const char *name, void *ctx) {
   Passes *p = ctx;
   Str text = str_new(p->arena);
-  (void)before;
+  (void)schedule;
   p->done |= !strcmp(name, "relabel");
   if (!strcmp(name, "select"))
     p->v.n = 0; /* another candidate */
