@@ -40,6 +40,9 @@ bool expand_whole(Simple *s, const IrRegion *r); /* the whole tile, as it lies *
 /* The layout over which a MAP iterates; NULL: none, its fragments lie in shared memory. */
 const Frag *expand_map_frag(Simple *s, IrStmt *st);
 
+/* Whether no register is written by it: then one of the threads that hold the same does it all. */
+bool expand_only_memory(Simple *s, IrStmt *st);
+
 /* expand_copy.c: elements that one access of a region can move, and along which kept axis. */
 int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis);
 bool expand_copy(Simple *s, IrStmt *st);
@@ -98,6 +101,7 @@ typedef struct Point {
   IrExpr *at[IR_MAX_RANK];    /* coordinates, i32 */
   IrExpr *index[IR_MAX_RANK]; /* the same, i64 */
   IrVar *const *var;          /* the MAP's indices that these are; or NULL */
+  bool one;                   /* of the threads that hold the same only one is here */
 } Point;
 
 /* Opens loops over the layout's registers, `width` of them a point, and enters the innermost body;

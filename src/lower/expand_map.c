@@ -137,7 +137,11 @@ bool expand_map(Simple *s, IrStmt *st) {
     return false;
   ir_walk(&st->as.map.body, low_note_inner, s);
   low_fence(s);
+  IrBlock *outer = s->out;
+  bool one = expand_only_memory(s, st);
+  low_enter_if(s, one ? expand_is_owner(s, f) : NULL);
   expand_open(s, f, 1, &p, &before);
+  p.one = one;
   p.var = m->index;
   define_indices(s, m, &p);
   s->in_map = true;
@@ -145,6 +149,6 @@ bool expand_map(Simple *s, IrStmt *st) {
   low_points(s, &m->body);
   s->point = NULL;
   s->in_map = false;
-  low_enter(s, before);
+  low_enter(s, outer);
   return true;
 }

@@ -463,13 +463,60 @@ static bool check_sides(Infer *f, IrStmt *st) {
   return true;
 }
 
+/* For ir_walk: whether an element of the buffer is read. */
+typedef struct Reads {
+  const IrBuffer *buf;
+  bool found;
+} Reads;
+
+static bool finds_read(IrStmt *st, void *ctx) {
+  Reads *r = ctx;
+  r->found |= st->kind == IRK_LOAD && st->as.access.at.buf == r->buf;
+  return !r->found;
+}
+
+/* Where a MAP's body stores. */
+typedef struct Stores {
+  Simple *s;
+  IrBlock *body;
+  bool registers, again; /* again: into memory that it also reads */
+} Stores;
+
+static bool find_store(IrStmt *st, void *ctx) {
+  Stores *x = ctx;
+  if (st->kind != IRK_STORE || st->as.access.at.buf->space == IRS_LOCAL)
+    return true;
+  Reads r = {.buf = st->as.access.at.buf};
+  x->registers |= low_place_of(x->s, r.buf)->frag != NULL;
+  if (!low_place_of(x->s, r.buf)->frag)
+    ir_walk(x->body, finds_read, &r);
+  x->again |= r.found;
+  return true;
+}
+
+static Stores stores_of(Simple *s, IrStmt *st) {
+  Stores x = {.s = s, .body = &st->as.map.body};
+  ir_walk(x.body, find_store, &x);
+  return x;
+}
+
+bool expand_only_memory(Simple *s, IrStmt *st) {
+  return !stores_of(s, st).registers;
+}
+
+/* Threads that hold copies would read what one of them has written. */
+static bool copies_differ(Simple *s, IrStmt *st) {
+  Stores x = stores_of(s, st);
+  return x.registers && x.again && frag_copies(expand_map_frag(s, st));
+}
+
 static bool check_map(IrStmt *st, void *ctx) {
   Infer *f = ctx;
   bool atomic = false;
   if (st->kind != IRK_MAP)
     return check_sides(f, st);
   ir_walk(&st->as.map.body, finds_atomic, &atomic);
-  if (atomic || !expand_map_frag(f->s, st))
+  if (atomic || !expand_map_frag(f->s, st) || copies_differ(f->s, st))
     ir_walk(&st->as.map.body, share_touched, f);
   else if (expand_is_costly(f->s, st))
     ir_walk(&st->as.map.body, share_costly, f);

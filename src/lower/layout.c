@@ -41,6 +41,13 @@ static bool same_digits(const FragDigit *a, const FragDigit *b, int n) {
   return true;
 }
 
+bool frag_copies(const Frag *f) {
+  for (int i = 0; i < f->nthread; i++)
+    if (f->thread[i].axis < 0 && f->thread[i].extent > 1)
+      return true;
+  return false;
+}
+
 bool frag_equal(const Frag *a, const Frag *b) {
   if (a->rank != b->rank || a->nreg != b->nreg || a->nthread != b->nthread)
     return false;

@@ -35,6 +35,7 @@ int64_t frag_thread_stride(const Frag *f, int i);
 /* First coordinate past what the digits reach along an axis: more than the extent where some
  * elements are dead. */
 int64_t frag_reach(const Frag *f, int axis);
+bool frag_copies(const Frag *f); /* whether several threads hold the same */
 bool frag_equal(const Frag *a, const Frag *b);
 
 /* The layout of a tile whose axis d has the coordinates of f's axis from[d] (-1: one element):

@@ -94,7 +94,8 @@ static void store_checked(Simple *s, const IrStmt *st) {
   IrExpr *bad = low_check_access(s, &st->as.access.at);
   IrAccess at = low_access_at(s, st->as.access.at.buf, st->as.access.at.index);
   IrExpr *ok = bad ? ir_op1(s->k, OP_NOT, bad) : NULL;
-  if (s->point && at.buf->space != IRS_REG) /* one of the threads that hold the same */
+  bool memory = at.buf->space == IRS_GLOBAL || at.buf->space == IRS_SHARED;
+  if (s->point && memory && !s->point->one) /* one of the threads that hold the same */
     ok = low_both(s, ok, expand_is_owner(s, s->point->frag));
   IrBlock *before = low_enter_if(s, ok);
   low_emit_store(s, at, st->as.access.value);

@@ -526,6 +526,28 @@ START_TEST(copies_of_fragments) {
 }
 END_TEST
 
+/* A small fragment, which several threads hold: one of them changes memory that all would read. */
+START_TEST(copies_of_threads) {
+  same("kernel held tile(A: f32[14], B: f32[14]) -> (X: f32[14], Y: f32[14], Z: f32[14], W: "
+       "f32[14] = "
+       "0) {\n"
+       "  threads 128\n"
+       "  shared s: f32[14]\n  shared r: f32[14]\n  fragment f: f32[14]\n  fragment g: f32[14]\n"
+       "  copy s = A\n  copy r = A\n  copy f = B\n  copy g = B\n"
+       "  map i in [14] {\n    load v: f32 = s[i]\n    load w: f32 = f[i]\n"
+       "    store s[i] = v - w\n  }\n"
+       "  map i in [14] {\n    load v: f32 = r[i]\n    load w: f32 = g[i]\n"
+       "    store r[i] = v + w\n    store g[i] = v * 2.0\n"
+       "    load z: f32 = W[i]\n    store W[i] = z + v\n  }\n"
+       "  map i in [14] {\n    local v: f32[2]\n    store v[0] = 1.0\n    store v[i % 2] = 2.0\n"
+       "    load w: f32 = v[0]\n    load u: f32 = f[i]\n    store f[i] = u + w\n  }\n"
+       "  copy X = s\n  copy Y = r\n  copy Z = g\n"
+       "  map i in [14] {\n    load u: f32 = f[i]\n    load z: f32 = W[i]\n"
+       "    store W[i] = z + u\n  }\n}\n",
+       "");
+}
+END_TEST
+
 START_TEST(pads_convert) {
   same("kernel pads tile(A: i32[N], B: f32[N], H: f16[N]) -> (X: f32[16], Y: i32[16], Z: f64[16]) "
        "{\n"
@@ -857,6 +879,8 @@ int main(void) {
   tcase_add_test(c, scans);
   tcase_add_test(c, copies);
   tcase_add_test(c, copies_of_fragments);
+  tcase_add_test(c, copies_of_threads);
+  tcase_add_test(c, copies_of_threads);
   tcase_add_test(c, pads_convert);
   tcase_add_test(c, elements_and_control);
   tcase_add_test(c, parallel_loops);
