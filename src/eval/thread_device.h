@@ -215,6 +215,7 @@ typedef struct DevBlock {
   GranuleMore *more;
   Readers *readers;
   Stamp *word_writer, *word_reader; /* four a granule */
+  uint8_t *word_bytes;              /* bits of a word's bytes that its writer wrote */
   uint8_t *mbar_at;                 /* by 8 bytes: barrier's number plus 1 */
   Mbar *mbar;
   int nmbars;

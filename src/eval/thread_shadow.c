@@ -2,7 +2,8 @@
  *
  * In: accesses of threads, of the copy engine and of products, when they are issued. Out: a fault
  * with both places where nothing orders them. Writers are noted by granules of 16 bytes, by words
- * of 4 where threads write less; below a word two warps may share without being told apart.
+ * of 4 where threads write less; below a word only the latest writer is known, with its bytes: the
+ * others' pass.
  * Tests: tests/unit/check_thread.c, tests/mutants.
  */
 #include <stdio.h>
@@ -115,7 +116,8 @@ static EvalResult check_writers(EvalAgent *a, int64_t k, uint16_t bits, bool wri
   for (int i = 0; i < 4; i++) {
     Stamp s = g->flags & GR_WORDS ? d->word_writer[4 * k + i] : g->writer;
     unsigned word = bits >> 4 * i & 15;
-    if (!word || clock_knows(c, s) || (write && word != 15))
+    unsigned wrote = g->flags & GR_WORDS ? d->word_bytes[4 * k + i] : 15;
+    if (!word || clock_knows(c, s) || (write ? word != 15 : !(word & wrote)))
       continue;
     int64_t at = k * GRANULE + 4 * i;
     uint32_t pc = eval_writer_pc(d, (uint32_t)k);
@@ -206,6 +208,13 @@ static void note_unfenced(EvalAgent *a, int lane, Granule *g, int64_t k) {
   g->flags = (uint8_t)((g->flags & ~GR_FENCED) | GR_UNFENCED);
 }
 
+/* The latest writer of a word, and which of its bytes: those of one time come together. */
+static inline void set_word(DevBlock *d, int64_t word, unsigned bytes, Stamp now) {
+  unsigned more = d->word_writer[word] == now ? d->word_bytes[word] : 0;
+  d->word_bytes[word] = (uint8_t)(bytes | more);
+  d->word_writer[word] = now;
+}
+
 /* Whole granules keep one stamp; the four words get their own once one of them is written alone. */
 static void set_writer(DevBlock *d, int64_t k, uint16_t bits, Stamp now) {
   Granule *g = &d->granule[k];
@@ -218,11 +227,12 @@ static void set_writer(DevBlock *d, int64_t k, uint16_t bits, Stamp now) {
   if (!(g->flags & GR_WORDS)) {
     for (int i = 0; i < 4; i++)
       word[i] = g->writer;
+    memset(&d->word_bytes[4 * k], 15, 4);
     g->flags |= GR_WORDS;
   }
   for (int i = 0; i < 4; i++)
     if (bits >> 4 * i & 15)
-      word[i] = now;
+      set_word(d, 4 * k + i, bits >> 4 * i & 15, now);
 }
 
 /* One lane's write: after every reader and writer that it replaces; what a load brought is
@@ -379,7 +389,7 @@ static inline bool read_quickly(const Access *x, int64_t offset) {
   int64_t word = offset >> 2;
   Granule *g = &d->granule[word >> 2];
   unsigned bits = ((1u << x->n) - 1) << (offset & 15);
-  Stamp writer = g->flags & GR_WORDS ? d->word_writer[word] : g->writer;
+  Stamp writer = g->flags & GR_WORDS ? d->word_writer[word] : g->writer; /* of any byte of it */
   if (g->flags & GR_BARRIER || (g->written & bits) != bits || !clock_knows(x->clock, writer))
     return false;
   d->word_reader[word] = x->now;
@@ -401,7 +411,7 @@ static inline bool write_quickly(const Access *x, int lane, int64_t offset) {
       m->thread >> 5 != x->thread >> 5 || !clock_knows(x->clock, d->word_writer[word]) ||
       (g->flags & GR_WORD_READ && !clock_knows(x->clock, d->word_reader[word])))
     return false;
-  d->word_writer[word] = x->now;
+  set_word(d, word, ((1u << x->n) - 1) << (offset & 3), x->now);
   m->thread = x->thread + (uint32_t)lane;
   m->wrote = x->pc;
   g->flags &= (uint8_t) ~(GR_FENCED | GR_READ);

@@ -80,6 +80,7 @@ void *eval_device_new(EvalBlock *b) {
     d->more = ARENA_ARRAY(arena, GranuleMore, d->granules);
     d->readers = ARENA_ARRAY(arena, Readers, d->granules);
     d->word_writer = ARENA_ARRAY(arena, Stamp, 4 * d->granules);
+    d->word_bytes = ARENA_ARRAY(arena, uint8_t, 4 * d->granules);
     d->word_reader = ARENA_ARRAY(arena, Stamp, 4 * d->granules);
   }
   if (d->bytes && b->nagents >= 4) {

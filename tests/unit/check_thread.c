@@ -53,6 +53,9 @@ static double up3(int64_t i) {
 static double down3(int64_t i) {
   return (double)(i > 28 ? i : i + 3);
 }
+static double two(int64_t i) {
+  return (void)i, 2;
+}
 static double votes(int64_t i) {
   return i == 0 ? 1 : 0;
 }
@@ -108,6 +111,16 @@ START_TEST(unordered) {
   report(64, "store s[t % 32] = 1.0", E0464, "warp 1 writes the shared byte 0", 1);
   report(64, "store s[t] = 1.0\nsyncthreads\nload b: f32 = s[63 - t]\nstore s[t] = b", E0464,
          "warp 0 reads the shared byte 252, written by warp 1", 3);
+  /* a byte's neighbours in a word are another warp's */
+  expect(64,
+         "shared h: i8[64] at 0\nstore h[t] = i8(t)\nsyncthreads\n"
+         "store h[63 - t] = 1\nsyncthreads\nlet o: i32 = t * 33 % 64\nload b: i8 = h[o]\n"
+         "store h[o] = b + 1\nload c: i8 = h[o]\nstore y[t] = f32(c)",
+         two, 64);
+  report(64,
+         "shared h: i8[64] at 0\nstore h[t] = i8(t)\nsyncthreads\n"
+         "store h[63 - t] = 1\nload b: i8 = h[t]\nstore y[t] = f32(b)",
+         E0464, "warp 0 reads the shared byte 0, written by warp 1", 5);
   /* two warps may write neighbouring words without a barrier */
   expect(64, "store s[2 * (t % 32) + t // 32] = 1.0", zero, 4);
 }
