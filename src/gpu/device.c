@@ -237,8 +237,9 @@ Status gpu_wait(Gpu *g, CUevent e, CUstream s) {
   }
 }
 
-/* Waits for the write itself, so that clearing cannot overtake setting. */
-Status gpu_stop(Gpu *g, bool stop) {
+/* From a stream of its own, so that it overtakes a running kernel.
+ * Waits for the write itself, so that clearing cannot overtake setting. */
+static Status set_stop(Gpu *g, bool stop) {
   if (!gpu_alive(g))
     return ST_DEVICE;
   const uint32_t *word = stop ? &g->words->stop : &g->words->run;
@@ -253,7 +254,7 @@ Status gpu_stop(Gpu *g, bool stop) {
 static Status stop_work(Gpu *g, CUstream s) {
   double start = base_now();
   CUresult r = CUDA_ERROR_NOT_READY;
-  Status st = gpu_stop(g, true);
+  Status st = set_stop(g, true);
   while (st == ST_OK && r == CUDA_ERROR_NOT_READY && base_now() - start < 2) {
     r = g->d->stream_query(s);
     if (r == CUDA_ERROR_NOT_READY)
@@ -264,7 +265,7 @@ static Status stop_work(Gpu *g, CUstream s) {
   if (st == ST_OK)
     st = gpu_result(g, r, "waiting for the device", NULL);
   if (st == ST_OK)
-    st = gpu_stop(g, false);
+    st = set_stop(g, false);
   return st == ST_OK ? gpu_refuse(g, ST_INTERRUPTED, "interrupted") : st;
 }
 
@@ -280,7 +281,7 @@ Status gpu_sync(Gpu *g) {
   if (st == ST_INTERRUPTED)
     return stop_work(g, s);
   if (st == ST_OK && g->stopping) /* what an earlier interrupt left behind has ended */
-    st = gpu_stop(g, false);
+    st = set_stop(g, false);
   return st;
 }
 

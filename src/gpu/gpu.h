@@ -20,7 +20,6 @@ typedef struct GpuRt GpuRt;
 typedef struct Gpu Gpu;
 typedef struct GpuModule GpuModule;
 typedef struct GpuKernel GpuKernel;
-typedef struct GpuEvent GpuEvent;
 typedef uint64_t GpuPtr; /* an address in device memory; 0 is none */
 
 /* ---- the host side ------------------------------------------------------------------------- */
@@ -46,36 +45,11 @@ bool gpu_built(void);
 /* Starts the driver and the device's context on a helper thread, so that a gpu_open that follows
  * finds them ready. Calling it twice, or without a driver, is harmless. */
 void gpu_start_async(GpuRt *rt, int ordinal);
-/* Number of devices the driver shows (after CUDA_VISIBLE_DEVICES), 0 with a reason in why. */
-int gpu_count(GpuRt *rt, Str *why);
 /* Appends what `tilesh doctor` shows: driver, devices, NVRTC, architecture, cache, and for each
  * thing that is missing how to get it. Never fails. Lines end in newlines. */
 void gpu_doctor(GpuRt *rt, Str *out);
 
-/* ---- digests and the cubin cache ----------------------------------------------------------- */
-
-typedef struct GpuKey {
-  unsigned char b[32];
-} GpuKey;
-
-typedef struct GpuHash { /* SHA-256 in progress */
-  uint32_t h[8];
-  uint64_t n;
-  unsigned char block[64];
-} GpuHash;
-
-void gpu_hash_begin(GpuHash *h);
-void gpu_hash_add(GpuHash *h, const void *p, size_t n);
-/* Adds the length and then the text, so that neighbouring texts cannot run together. */
-void gpu_hash_text(GpuHash *h, const char *s);
-GpuKey gpu_hash_end(GpuHash *h);
-
-/* Reads the entry of `key` into the arena, checked against its own digest. False when there is
- * none or anything at all is wrong with it (a damaged entry is removed). */
-bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n);
-/* Stores an entry, whole or not at all, and drops the oldest ones past the bound. Failing to costs
- * time later, so there is nothing to report. */
-void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
+/* ---- the cubin cache ----------------------------------------------------------------------- */
 
 typedef struct GpuCacheInfo {
   char dir[512];  /* empty when there is no place for it */
@@ -138,14 +112,7 @@ typedef struct GpuImage {
  * bug; the log is in why). ST_DEVICE: no NVRTC, or one that does not know the architecture.
  * Safe to call from several threads, each with an arena of its own. */
 Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why);
-/* Parses a cubin and a log as gpu_compile does; false with a reason if it is no CUDA ELF. cubin is
- * not copied. */
-bool gpu_image_read(const void *cubin, size_t n, const char *log, Arena *a, GpuImage *image,
-                    const char **why);
 const GpuFacts *gpu_image_kernel(const GpuImage *image, const char *name); /* NULL if not there */
-/* How many instructions of the kernel have this opcode in their low 12 bits (0x9f0 is HGMMA, 0x983
- * a local load); for tests of code shape. sm_70 and later: 16 bytes an instruction. */
-unsigned gpu_image_count(const GpuImage *image, const char *kernel, unsigned opcode);
 /* "13.0", or NULL with a reason in why. The text lives as long as rt. */
 const char *gpu_nvrtc_version(GpuRt *rt, Str *why);
 
@@ -193,10 +160,6 @@ Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n);
 Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n); /* on the device, queued */
 /* count words of 1, 2 or 4 bytes set to value; queued. */
 Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count);
-/* Bytes free on the card and in use by us. */
-Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used);
-/* Gives unused memory of the pool back to the card. */
-Status gpu_trim(Gpu *g);
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
@@ -205,8 +168,6 @@ Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out);
 void gpu_module_unload(Gpu *g, GpuModule *m);
 /* The kernel of that name; it belongs to the module. Asking twice gives the same one. */
 Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out);
-/* As the driver sees it; agrees with GpuFacts (check_gpu_device.c shows it). */
-Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out);
 
 typedef struct GpuLaunch {
   GpuKernel *kernel;
@@ -222,13 +183,6 @@ typedef struct GpuLaunch {
 /* Queues a launch. The opt-in for much shared memory is made here, once a kernel. */
 Status gpu_launch(Gpu *g, const GpuLaunch *l);
 
-/* Events may be reused; wall time between two of them. */
-Status gpu_event_new(Gpu *g, GpuEvent **out);
-void gpu_event_free(Gpu *g, GpuEvent *e);
-Status gpu_event_record(Gpu *g, GpuEvent *e);
-/* Waits for both. */
-Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms);
-
 /* Waits for all work on the main stream. Polls GpuConfig.interrupted: then sets the stop word,
  * gives kernels 2 seconds to leave and returns ST_INTERRUPTED; the word is cleared as soon as they
  * have left. */
@@ -236,8 +190,6 @@ Status gpu_sync(Gpu *g);
 
 /* A word in device memory, 0 while kernels may run. Kernels poll it in loops no range bounds. */
 GpuPtr gpu_stop_word(const Gpu *g);
-/* Sets it from a stream of its own, so that it overtakes a running kernel. */
-Status gpu_stop(Gpu *g, bool stop);
 
 /* What a kernel recorded of its first fault: CudaText's sites (src/lower) say which check it was.
  */

@@ -28,8 +28,9 @@ static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
       gpu_size_text(free_bytes, have, sizeof have), gpu_size_text(total, all, sizeof all));
 }
 
-/* Everything queued must have ended: memory that is still in use cannot be given back. */
-Status gpu_trim(Gpu *g) {
+/* Gives unused memory of the pool back to the card.
+ * Everything queued must have ended: memory that is still in use cannot be given back. */
+static Status trim(Gpu *g) {
   if (!gpu_alive(g))
     return ST_DEVICE;
   GPU_TRY(g, g->d->stream_sync(g->main), NULL);
@@ -48,7 +49,7 @@ Status gpu_alloc(Gpu *g, size_t bytes, const char *what, GpuPtr *out) {
   if (bytes == 0)
     bytes = 1;
   CUresult r = raw_alloc(g, &p, bytes);
-  if (r == CUDA_ERROR_OUT_OF_MEMORY && gpu_trim(g) == ST_OK)
+  if (r == CUDA_ERROR_OUT_OF_MEMORY && trim(g) == ST_OK)
     r = raw_alloc(g, &p, bytes);
   if (r == CUDA_ERROR_OUT_OF_MEMORY)
     return out_of_memory(g, bytes, what);

@@ -1,8 +1,9 @@
-/* private.h: what the files of src/gpu share and nobody else sees.
+/* private.h: what the files of src/gpu share and only its own tests see beside them.
  *
- * Goes in: nothing. Comes out: the body of GpuRt, the two tables of library functions, and the
- * helpers for reasons. Always holds: a table is either wholly resolved or its handle is NULL, and
- * everything behind rt->lock is written once.
+ * Goes in: nothing. Comes out: the body of GpuRt, the two tables of library functions, digests and
+ * entries of the cache, what is read out of cubins, events, and the helpers for reasons. Always
+ * holds: a table is either wholly resolved or its handle is NULL, and everything behind rt->lock is
+ * written once.
  */
 #ifndef TILESH_GPU_PRIVATE_H
 #define TILESH_GPU_PRIVATE_H
@@ -61,6 +62,59 @@ struct GpuRt {
 const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why);
 /* Waits for the helper thread of gpu_start_async and gives the driver's tables back. */
 void gpu_driver_free(GpuRt *rt);
+
+/* ---- digests and entries of the cubin cache ------------------------------------------------ */
+
+typedef struct GpuKey {
+  unsigned char b[32];
+} GpuKey;
+
+typedef struct GpuHash { /* SHA-256 in progress */
+  uint32_t h[8];
+  uint64_t n;
+  unsigned char block[64];
+} GpuHash;
+
+/* Begin, add, end: the digest of all bytes added, in order. */
+void gpu_hash_begin(GpuHash *h);
+void gpu_hash_add(GpuHash *h, const void *p, size_t n);
+/* Adds the length and then the text, so that neighbouring texts cannot run together. */
+void gpu_hash_text(GpuHash *h, const char *s);
+GpuKey gpu_hash_end(GpuHash *h);
+
+/* Reads the entry of `key` into the arena, checked against its own digest. False when there is
+ * none or anything at all is wrong with it (a damaged entry is removed). */
+bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n);
+/* Stores an entry, whole or not at all, and drops the oldest ones past the bound. Failing to costs
+ * time later, so there is nothing to report. */
+void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
+
+/* ---- cubins -------------------------------------------------------------------------------- */
+
+/* Parses a cubin and a log as gpu_compile does; false with a reason if it is no CUDA ELF. cubin is
+ * not copied. */
+bool gpu_image_read(const void *cubin, size_t n, const char *log, Arena *a, GpuImage *image,
+                    const char **why);
+/* How many instructions of the kernel have this opcode in their low 12 bits (0x9f0 is HGMMA, 0x983
+ * a local load); for tests of code shape. sm_70 and later: 16 bytes an instruction. */
+unsigned gpu_image_count(const GpuImage *image, const char *kernel, unsigned opcode);
+
+/* ---- of a device --------------------------------------------------------------------------- */
+
+/* Number of devices the driver shows (after CUDA_VISIBLE_DEVICES), 0 with a reason in why. */
+int gpu_count(GpuRt *rt, Str *why);
+/* Bytes free on the card and in use by us. */
+Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used);
+/* As the driver sees it; agrees with GpuFacts (check_gpu_device.c shows it). */
+Status gpu_kernel_facts(Gpu *g, GpuKernel *k, GpuFacts *out);
+
+typedef struct GpuEvent GpuEvent;
+/* Events may be reused; wall time between two of them. */
+Status gpu_event_new(Gpu *g, GpuEvent **out);
+void gpu_event_free(Gpu *g, GpuEvent *e);
+Status gpu_event_record(Gpu *g, GpuEvent *e);
+/* Waits for both. */
+Status gpu_event_ms(Gpu *g, GpuEvent *from, GpuEvent *to, double *ms);
 
 /* ---- small helpers ------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * Goes in: bytes. Comes out: 32 bytes. Tests: tests/unit/check_gpu.c, against the standard's own
  * examples.
  */
-#include "gpu.h"
+#include "private.h"
 
 #include <string.h>
 

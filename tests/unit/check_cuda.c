@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cuda_kernels.h"
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 
 typedef struct Fixture {
   Arena *a;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base_suite.h"
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 #include "lower/lower.h"
 
 typedef struct Gate {

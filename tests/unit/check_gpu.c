@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 
 typedef struct Fixture {
   Arena *a;

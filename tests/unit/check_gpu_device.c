@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cuda_kernels.h"
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 
 typedef struct Fixture {
   Arena *a;

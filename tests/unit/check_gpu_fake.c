@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 
 typedef struct Fixture {
   Arena *a;
@@ -202,7 +202,7 @@ START_TEST(a_lost_device_refuses_everything) {
   ck_assert_int_eq(gpu_launch(f.g, &l), ST_DEVICE);
   ck_assert_int_eq(gpu_alloc(f.g, 1, "x", &p), ST_DEVICE);
   ck_assert_int_eq(gpu_download(f.g, &x, p, 4), ST_DEVICE);
-  ck_assert_int_eq(gpu_stop(f.g, true), ST_DEVICE);
+  ck_assert_int_eq(gpu_sync(f.g), ST_DEVICE);
   ck_assert_int_eq(f.launches(), before);
   gpu_close(f.g);
   gpu_rt_free(f.rt);
