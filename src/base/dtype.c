@@ -217,22 +217,6 @@ float f8e5m2_to_f32(uint8_t x) {
   return f16_to_f32((uint16_t)(x << 8));
 }
 
-/* There and back: the way a stored tile element goes. */
-float f32_round_to(DType t, float x) {
-  switch (t) {
-  case DT_F16:
-    return f16_to_f32(f32_to_f16(x));
-  case DT_BF16:
-    return bf16_to_f32(f32_to_bf16(x));
-  case DT_F8E4M3:
-    return f8e4m3_to_f32(f32_to_f8e4m3(x));
-  case DT_F8E5M2:
-    return f8e5m2_to_f32(f32_to_f8e5m2(x));
-  default:
-    return x;
-  }
-}
-
 /* ---- scalars -----------------------------------------------------------------------------------
  */
 

@@ -68,15 +68,11 @@ uint16_t f64_to_f16(double x);
 uint16_t f64_to_bf16(double x);
 uint8_t f64_to_f8e4m3(double x);
 uint8_t f64_to_f8e5m2(double x);
-/* The nearest value of t (a float type of at most 32 bits), as a float. */
-float f32_round_to(DType t, float x);
 
 /* n stored elements of t at src, to and from compute form (dtype_compute(t)) at dst. Unit stride,
  * any alignment of the stored side; vectorised where the machine can, same bits everywhere. */
 void dtype_unpack(DType t, const void *src, void *dst, size_t n);
 void dtype_pack(DType t, const void *src, void *dst, size_t n);
-/* Rounds n floats in place to the nearest values of t, a float type of at most 32 bits. */
-void dtype_round(DType t, float *v, size_t n);
 /* n elements of 1, 2, 4 or 8 bytes that lie `step` bytes apart (any number, 0 and negative ones
  * too) side by side into dst, and back. Any alignment; nothing is converted. */
 void dtype_gather(size_t size, const void *src, ptrdiff_t step, void *dst, size_t n);

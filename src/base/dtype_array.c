@@ -66,18 +66,6 @@ void dtype_pack(DType t, const void *src, void *dst, size_t n) {
     pack_scalar(t, in + done, out + done * dtype_size(t), n - done);
 }
 
-/* In blocks, through the stored form, so that it is what packing and unpacking give. */
-void dtype_round(DType t, float *v, size_t n) {
-  uint16_t codes[BLOCK]; /* wide enough for every narrow type */
-  if (dtype_compute(t) == t)
-    return;
-  for (size_t i = 0; i < n; i += BLOCK) {
-    size_t count = n - i < BLOCK ? n - i : BLOCK;
-    dtype_pack(t, v + i, codes, count);
-    dtype_unpack(t, codes, v + i, count);
-  }
-}
-
 /* ---- any type to any other ---------------------------------------------------------------------
  */
 

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -41,7 +42,6 @@ struct Pool {
   void *ctx;
   size_t n, chunk;
   atomic_size_t next;
-  atomic_bool stop;
 };
 
 /* Processors this process may use. */
@@ -97,23 +97,13 @@ int pool_threads(const Pool *p) {
   return p->threads;
 }
 
-/* A flag only: indices that have begun end as they like. */
-void pool_stop(Pool *p) {
-  atomic_store(&p->stop, true);
-}
-
 /* Takes chunks until there are none. */
 static void work(Pool *p, int number) {
-  while (!atomic_load_explicit(&p->stop, memory_order_relaxed)) {
-    size_t begin = atomic_fetch_add(&p->next, p->chunk);
-    if (begin >= p->n)
-      return;
+  size_t begin;
+  while ((begin = atomic_fetch_add(&p->next, p->chunk)) < p->n) {
     size_t end = p->n - begin < p->chunk ? p->n : begin + p->chunk;
-    for (size_t i = begin; i < end; i++) {
-      if (atomic_load_explicit(&p->stop, memory_order_relaxed))
-        return;
+    for (size_t i = begin; i < end; i++)
       p->fn(p->ctx, i, number);
-    }
   }
 }
 
@@ -170,13 +160,6 @@ static int number_inside(Pool *p) {
   return number;
 }
 
-/* A run inside a run: the caller's share of the pool is already this thread. */
-static void run_serially(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx,
-                         int number) {
-  for (size_t i = 0; i < n && !atomic_load_explicit(&p->stop, memory_order_relaxed); i++)
-    fn(ctx, i, number);
-}
-
 /* Makes the calling thread worker 0 and wakes the helpers, if there is work for more than one. */
 static void begin_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx) {
   pthread_mutex_lock(&p->mutex);
@@ -190,7 +173,6 @@ static void begin_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int wor
   p->chunk = n / ((size_t)(p->started + 1) * CHUNKS_PER_THREAD);
   if (p->chunk == 0)
     p->chunk = 1;
-  atomic_store(&p->stop, false);
   atomic_store(&p->next, 0);
   if (n > 1 && p->started > 0) {
     p->busy = p->started;
@@ -209,18 +191,18 @@ static void end_run(Pool *p) {
   pthread_mutex_unlock(&p->mutex);
 }
 
-/* A second caller from outside waits its turn; work() alone does small runs, no helper is woken. */
-bool pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx) {
+/* A run inside a run: the caller's share of the pool is already this thread. A second caller from
+ * outside waits its turn; work() alone does small runs, no helper is woken. */
+void pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx) {
   int inside = number_inside(p);
   if (inside >= 0) {
-    run_serially(p, n, fn, ctx, inside);
-    return !atomic_load(&p->stop);
+    for (size_t i = 0; i < n; i++)
+      fn(ctx, i, inside);
+    return;
   }
   pthread_mutex_lock(&p->one_run);
   begin_run(p, n, fn, ctx);
   work(p, 0);
   end_run(p);
-  bool done = !atomic_load(&p->stop);
   pthread_mutex_unlock(&p->one_run);
-  return done;
 }

@@ -1,12 +1,12 @@
 /* pool.h: the thread pool: block ranges over POSIX threads, no OpenMP.
  *
- * Workers never jump and never raise: they report through what they are given, and may end the run
- * by pool_stop. The calling thread works too, as worker 0. Tests: tests/unit/check_base_pool.c.
+ * Workers never jump and never raise: they report through what they are given, which also is how
+ * the rest of a run is told to do nothing. The calling thread works too, as worker 0. Tests:
+ * tests/unit/check_base_pool.c.
  */
 #ifndef TILESH_BASE_POOL_H
 #define TILESH_BASE_POOL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Pool Pool;
@@ -17,11 +17,8 @@ Pool *pool_new(int threads);
 void pool_free(Pool *p);
 int pool_threads(const Pool *p);
 /* Calls fn(ctx, i, worker) for every i in [0, n), each once, on some worker (0 <= worker <
- * pool_threads), in chunks handed out dynamically; returns when all are done. Once pool_stop was
- * called the rest is skipped; returns false then. Not reentrant: a call from inside fn runs
- * serially. */
-bool pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx);
-/* Ends the current pool_run early; safe from any worker. */
-void pool_stop(Pool *p);
+ * pool_threads), in chunks handed out dynamically; returns when all are done. Not reentrant: a call
+ * from inside fn runs serially. */
+void pool_run(Pool *p, size_t n, void (*fn)(void *ctx, size_t i, int worker), void *ctx);
 
 #endif

@@ -26,6 +26,13 @@ Tensor *tensor_view(const Tensor *t, Str *why);
 void tensor_set_strides(Tensor *t); /* contiguous */
 /* Byte address of the element at offset 0 of the view, without a residency check. */
 char *tensor_address(const Tensor *t);
+/* Four words of Philox 4x32-10: the key is the seed, the counter the block and the draw. */
+void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
+
+/* tensor_file_open for bytes that stay where they are until the file is closed: the readers read
+ * from memory too, and the tests give them what no file system would. */
+bool tensor_file_open_bytes(TensorFile *f, const void *bytes, size_t n, TensorFormat format,
+                            Str *why);
 void tensor_why(Str *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

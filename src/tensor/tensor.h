@@ -160,7 +160,6 @@ typedef struct TensorRandom {
   const volatile sig_atomic_t *stop; /* NULL; or where it is set a fill ends early */
 } TensorRandom;
 
-void tensor_philox(uint64_t seed, uint64_t block, uint64_t draw, uint32_t out[4]);
 /* Each fills t (contiguous) and takes one draw; pool: NULL, or shares the work out. rand and randn:
  * float dtypes; randint: integers, low < high, both representable (the caller checked). */
 void tensor_rand(Tensor *t, TensorRandom *random, Pool *pool);
@@ -192,9 +191,6 @@ TensorFile *tensor_file_new(Arena *a);
  * beginning with the path. Opening a second time is a bug. */
 bool tensor_file_open(TensorFile *f, const char *path, TensorFormat format,
                       const volatile sig_atomic_t *stop, Str *why);
-/* The same for bytes that stay where they are until the file is closed. */
-bool tensor_file_open_bytes(TensorFile *f, const void *bytes, size_t n, TensorFormat format,
-                            Str *why);
 size_t tensor_file_count(const TensorFile *f);
 /* Of tensor i, 0 <= i < count, in the file's order; "" in a .npy file. */
 const char *tensor_file_name(const TensorFile *f, size_t i);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "tensor/impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

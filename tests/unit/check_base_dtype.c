@@ -261,21 +261,20 @@ START_TEST(vectors_are_used_where_they_can_be) {
 }
 END_TEST
 
-START_TEST(short_arrays_and_rounding_in_place) {
+/* What does not fill a vector takes the scalar way, and nothing behind the end is touched. */
+START_TEST(short_arrays) {
   for (size_t n = 0; n < 40; n++)
     for (int k = 0; k < FORMATS; k++) {
-      float in[41], again[41];
+      float in[41], back[41];
+      uint16_t stored[41]; /* wide enough for every narrow type */
       for (size_t i = 0; i <= n; i++)
-        in[i] = again[i] = 1.0f + (float)i * 0.0123f;
-      dtype_round(formats[k].type, again, n);
+        in[i] = back[i] = 1.0f + (float)i * 0.0123f;
+      dtype_pack(formats[k].type, in, stored, n);
+      dtype_unpack(formats[k].type, stored, back, n);
       for (size_t i = 0; i < n; i++)
-        ck_assert(again[i] == f32_round_to(formats[k].type, in[i]) &&
-                  (double)again[i] == value_of(&formats[k], nearest(&formats[k], (double)in[i])));
-      ck_assert(again[n] == in[n]);
+        ck_assert((double)back[i] == value_of(&formats[k], nearest(&formats[k], (double)in[i])));
+      ck_assert(back[n] == in[n]);
     }
-  float x = 0.1f;
-  dtype_round(DT_F32, &x, 1);
-  ck_assert(x == 0.1f && f32_round_to(DT_F32, 0.1f) == 0.1f);
 }
 END_TEST
 
@@ -510,7 +509,7 @@ int main(void) {
                                 unpack_every_code_at_any_alignment,
                                 pack_gives_the_bits_of_the_scalar,
                                 vectors_are_used_where_they_can_be,
-                                short_arrays_and_rounding_in_place,
+                                short_arrays,
                                 every_pair_of_types,
                                 scalars_are_stored_and_loaded,
                                 arrays_convert_as_scalars_do,

@@ -1,4 +1,4 @@
-/* check_base_pool.c: every index once, stopping, nesting, many callers. Run with the thread
+/* check_base_pool.c: every index once, nesting, many callers. Run with the thread
  * sanitizer too: ./configure --enable-sanitize=thread. */
 #include "base_suite.h"
 
@@ -33,7 +33,7 @@ START_TEST(every_index_once) {
     for (size_t n = 0; n < MOST; n = n * 2 + 1) {
       memset(&counts, 0, sizeof counts);
       counts.by_worker = by_worker;
-      ck_assert(pool_run(p, n, count_one, &counts));
+      pool_run(p, n, count_one, &counts);
       for (size_t i = 0; i < MOST; i++)
         ck_assert_int_eq(counts.seen[i], i < n);
       total += n;
@@ -81,34 +81,10 @@ START_TEST(threads_really_run_together) {
 }
 END_TEST
 
-static void stop_at_ten(void *ctx, size_t i, int worker) {
-  Counts *c = ctx;
-  (void)worker;
-  c->done++;
-  if (i >= 10)
-    pool_stop(c->pool);
-}
-
-START_TEST(stopping) {
-  for (int threads = 1; threads <= 4; threads += 3) {
-    Pool *p = pool_new(threads);
-    memset(&counts, 0, sizeof counts);
-    counts.pool = p;
-    ck_assert(!pool_run(p, 1000000, stop_at_ten, &counts));
-    ck_assert_int_lt(counts.done, 1000);
-    counts.done = 0;
-    ck_assert(pool_run(p, 10, stop_at_ten, &counts)); /* the next run is not stopped */
-    ck_assert_int_eq(counts.done, 10);
-    pool_free(p);
-  }
-}
-END_TEST
-
 typedef struct Outer {
   Pool *pool;
   atomic_int inner;
   atomic_int wrong;
-  int stop;
 } Outer;
 
 typedef struct Inner {
@@ -118,11 +94,10 @@ typedef struct Inner {
 
 static void run_inner(void *ctx, size_t i, int worker) {
   Inner *in = ctx;
+  (void)i;
   in->outer->inner++;
   if (worker != in->worker) /* serial, by the same worker, so that its scratch is its own */
     in->outer->wrong++;
-  if (in->outer->stop && i == 3)
-    pool_stop(in->outer->pool);
 }
 
 static void run_outer(void *ctx, size_t i, int worker) {
@@ -135,12 +110,9 @@ static void run_outer(void *ctx, size_t i, int worker) {
 START_TEST(a_run_inside_a_run_is_serial) {
   Pool *p = pool_new(4);
   Outer o = {.pool = p};
-  ck_assert(pool_run(p, 40, run_outer, &o));
+  pool_run(p, 40, run_outer, &o);
   ck_assert_int_eq(o.inner, 2000);
   ck_assert_int_eq(o.wrong, 0);
-  Outer stopped = {.pool = p, .stop = 1};
-  ck_assert(!pool_run(p, 40, run_outer, &stopped));
-  ck_assert_int_lt(stopped.inner, 2000);
   pool_free(p);
 }
 END_TEST
@@ -204,7 +176,6 @@ int main(void) {
   const TTest *const tests[] = {every_index_once,
                                 many_short_runs,
                                 threads_really_run_together,
-                                stopping,
                                 a_run_inside_a_run_is_serial,
                                 callers_take_turns,
                                 threads_start_late_and_all_end,

@@ -1,5 +1,5 @@
 /* check_tensor.c: tests of src/tensor: shapes, views, copies, random numbers, comparing, text. */
-#include "tensor/tensor.h"
+#include "tensor/impl.h"
 
 #include <check.h>
 #include <math.h>

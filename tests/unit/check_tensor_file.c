@@ -3,7 +3,7 @@
  * Files are built here byte by byte from the formats' documents, so that reader and writer do not
  * vouch for each other; tests/files has files that NumPy and safetensors wrote.
  */
-#include "tensor/tensor.h"
+#include "tensor/impl.h"
 
 #include <check.h>
 #include <inttypes.h>
