@@ -314,7 +314,7 @@ static void set_break(Session *s, const char *text, Str *out) {
   if (condition) {
     end += 3;
     b.text = arena_strdup(d->arena, end);
-    b.cond = debug_parse(s, "<break>", b.text, strlen(b.text), &b.parsed);
+    b.cond = session_expression(s, "<break>", b.text, strlen(b.text), "an expression", &b.parsed);
     b.unit = away ? NULL : unit_enter(s, b.parsed->file);
   }
   drop_break(d, b.stmt);
@@ -378,9 +378,8 @@ static bool already_failed(Session *s, Str *out) {
 }
 
 static void step(Session *s, const char *text, size_t n, Str *out) {
-  const AstFile *f;
   if (n > 0) {
-    const AstExpr *e = debug_parse(s, "<step>", text, n, &f);
+    const AstExpr *e = session_expression(s, "<step>", text, n, "a call of a kernel", NULL);
     if (e->kind != EXPR_CALL)
       host_fail(s, E0801, e->span, "a call of a kernel is wanted: :step f(a, b)");
     begin(s, e);
@@ -469,7 +468,7 @@ static void print(Session *s, const char *text, size_t n, Str *out) {
   }
   if (debug_show(s, text, n, out))
     return;
-  const AstExpr *e = debug_parse(s, "<print>", text, n, &f);
+  const AstExpr *e = session_expression(s, "<print>", text, n, "an expression", &f);
   Value v = debug_eval(s, f, e);
   val_print(s, v, true, out);
   str_addc(out, '\n');

@@ -49,9 +49,6 @@ struct Debug {
 
 /* The value of an expression in the scope of the statement it stands at. Raises. */
 Value debug_eval(Session *s, const AstFile *f, const AstExpr *e);
-/* A lone expression, in a unit of its own. Raises. */
-const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n,
-                           const AstFile **f);
 /* All names in scope with their values or types, a line each. */
 void debug_names(Session *s, Str *out);
 /* One name: a scalar's value, a tile with its type and how much of it was written; false where the

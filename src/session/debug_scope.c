@@ -236,20 +236,6 @@ Value debug_eval(Session *s, const AstFile *f, const AstExpr *e) {
   return host_eval(s, e);
 }
 
-const AstExpr *debug_parse(Session *s, const char *name, const char *text, size_t n,
-                           const AstFile **out) {
-  ParseStatus status;
-  AstFile *f = session_parse(s, name, text, n, true, &status);
-  *out = f;
-  if (status == PARSE_PENDING)
-    host_fail(s, E0801, f->body.span, "the expression is not finished");
-  if (status != PARSE_OK)
-    host_fail_with(s, ST_COMPILE);
-  if (f->body.n != 1 || f->body.v[0]->kind != STMT_EXPR)
-    host_fail(s, E0801, f->body.span, "an expression is wanted");
-  return f->body.v[0]->as.expr;
-}
-
 /* Showing -------------------------------------------------------------------------------------- */
 
 /* "As: shared f16[128, 64], 8192 of 8192 elements written" */

@@ -78,16 +78,7 @@ typedef struct Job {
 /* The text is parsed as at the prompt: a lone expression is enough. */
 static void emit_call(Session *s, void *ctx) {
   Job *j = ctx;
-  ParseStatus status;
-  AstFile *f = session_parse(s, "<emit>", j->text, j->n, true, &status);
-  if (status == PARSE_PENDING)
-    host_fail(s, E0801, f->body.span, "the expression is not finished");
-  if (status != PARSE_OK)
-    host_fail_with(s, ST_COMPILE);
-  const AstStmt *st = f->body.n == 1 ? f->body.v[0] : NULL;
-  if (!st || st->kind != STMT_EXPR)
-    host_fail(s, E0801, f->body.span, "a call of a kernel is wanted");
-  const AstExpr *e = st->as.expr;
+  const AstExpr *e = session_expression(s, "<emit>", j->text, j->n, "a call of a kernel", NULL);
   if (j->stage == EMIT_AST) {
     ast_print_expr(e, j->out);
     str_addc(j->out, '\n');

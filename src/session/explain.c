@@ -318,14 +318,13 @@ static const char *last_word(Session *s, const char *text, size_t *n) {
 
 static void run(Session *s, void *ctx) {
   Job *j = ctx;
-  const AstFile *f;
   const char *tile = j->what == EXPLAIN_LAYOUT ? last_word(s, j->text, &j->n) : NULL;
   if (j->n == 0) {
     str_add(j->out, ":layout f(a, b) TILE, or :layout f TILE\n");
     return;
   }
   Explain x = {.s = s};
-  subject(&x, debug_parse(s, "<explain>", j->text, j->n, &f));
+  subject(&x, session_expression(s, "<explain>", j->text, j->n, "a kernel or a call of one", NULL));
   if (j->what == EXPLAIN_CHOICES)
     add_choices(&x, j->out);
   else if (j->what == EXPLAIN_SHARED)

@@ -145,6 +145,11 @@ void unit_leave(Unit *u);
 /* Parses into a unit of its own. NULL with diagnostics. */
 AstFile *session_parse(Session *s, const char *name, const char *text, size_t n, bool prompt,
                        ParseStatus *status);
+/* A text that is one expression, as at the prompt; raises with a diagnostic where it is none, which
+ * says what is wanted: "an expression". The name is shown as a file's; file: NULL, or gets the
+ * tree. */
+const AstExpr *session_expression(Session *s, const char *name, const char *text, size_t n,
+                                  const char *wanted, const AstFile **file);
 /* Runs a file's statements in the module's scope (raises on failure). */
 void session_run_block(Session *s, const AstFile *f, Module *m);
 /* Whether a declaration of them has the name, which is interned (declare.c). */

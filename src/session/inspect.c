@@ -40,15 +40,8 @@ typedef struct Job {
 /* The expression is evaluated: types of host values are only known then. */
 static void type_of(Session *s, void *ctx) {
   Job *j = ctx;
-  ParseStatus status;
-  AstFile *f = session_parse(s, "<type>", j->text, j->n, true, &status);
-  if (status == PARSE_PENDING)
-    host_fail(s, E0801, f->body.span, "the expression is not finished");
-  if (status != PARSE_OK)
-    host_fail_with(s, ST_COMPILE);
-  if (f->body.n != 1 || f->body.v[0]->kind != STMT_EXPR)
-    host_fail(s, E0801, f->body.span, "an expression is wanted");
-  describe(s, host_eval(s, f->body.v[0]->as.expr), j->out);
+  describe(s, host_eval(s, session_expression(s, "<type>", j->text, j->n, "an expression", NULL)),
+           j->out);
 }
 
 /* Errors are in session_diags, as after a run. */

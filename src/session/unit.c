@@ -84,6 +84,21 @@ AstFile *session_parse(Session *s, const char *name, const char *text, size_t n,
   return f;
 }
 
+const AstExpr *session_expression(Session *s, const char *name, const char *text, size_t n,
+                                  const char *wanted, const AstFile **file) {
+  ParseStatus status;
+  AstFile *f = session_parse(s, name, text, n, true, &status);
+  if (file)
+    *file = f;
+  if (status == PARSE_PENDING)
+    host_fail(s, E0801, f->body.span, "the expression is not finished");
+  if (status != PARSE_OK)
+    host_fail_with(s, ST_COMPILE);
+  if (f->body.n != 1 || f->body.v[0]->kind != STMT_EXPR)
+    host_fail(s, E0801, f->body.span, "%s is wanted", wanted);
+  return f->body.v[0]->as.expr;
+}
+
 void session_keep(Session *s) {
   if (s->current)
     s->current->keep = true;
