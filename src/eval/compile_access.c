@@ -228,16 +228,16 @@ static EvalArrayAccess *array_access(Compiler *c, const IrAccess *at) {
   return x;
 }
 
-/* Atomics write too. */
-static bool writes_buffer(IrBlock *b, const IrBuffer *buf) {
+/* Whether the block loads from the buffer, or stores to it; atomics do both. */
+static bool touches(IrBlock *b, IrKind how, const IrBuffer *buf) {
   for (size_t i = 0; i < b->n; i++) {
     const IrStmt *s = b->v[i];
-    if (s->kind == IRK_STORE && s->as.access.at.buf == buf)
+    if (s->kind == how && s->as.access.at.buf == buf)
       return true;
     if (s->kind == IRK_ATOMIC && s->as.atomic.at.buf == buf)
       return true;
     for (int n = 0; ir_nested(b->v[i], n); n++)
-      if (writes_buffer(ir_nested(b->v[i], n), buf))
+      if (touches(ir_nested(b->v[i], n), how, buf))
         return true;
   }
   return false;
@@ -247,7 +247,7 @@ static bool writes_buffer(IrBlock *b, const IrBuffer *buf) {
 static bool stays(const Compiler *c, const IrBuffer *b) {
   if (!c->map || (b->space == IRS_GLOBAL && b->role != IRR_IN))
     return false;
-  return !writes_buffer((IrBlock *)&c->map->as.map.body, b);
+  return !touches((IrBlock *)&c->map->as.map.body, IRK_STORE, b);
 }
 
 /* A fault's place is the element's text, not the whole statement. */
@@ -293,21 +293,6 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- whole tiles written by a MAP */
 
-/* Whether the body could see that marking was put off. */
-static bool reads_buffer(IrBlock *b, const IrBuffer *buf) {
-  for (size_t i = 0; i < b->n; i++) {
-    const IrStmt *s = b->v[i];
-    if (s->kind == IRK_LOAD && s->as.access.at.buf == buf)
-      return true;
-    if (s->kind == IRK_ATOMIC && s->as.atomic.at.buf == buf)
-      return true;
-    for (int n = 0; ir_nested(b->v[i], n); n++)
-      if (reads_buffer(ir_nested(b->v[i], n), buf))
-        return true;
-  }
-  return false;
-}
-
 /* Each index of the MAP once, over the whole extent; run at every point; not read by the body. */
 static bool covers(Compiler *c, const IrStmt *s) {
   const IrBuffer *b = s->as.access.at.buf;
@@ -330,7 +315,7 @@ static bool covers(Compiler *c, const IrStmt *s) {
   }
   if (seen != (1u << m->naxes) - 1)
     return false;
-  return !m->parallel || !reads_buffer((IrBlock *)&m->body, b);
+  return !m->parallel || !touches((IrBlock *)&m->body, IRK_LOAD, b);
 }
 
 /* False once the list is full: then the store marks by itself. */

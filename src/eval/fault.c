@@ -43,51 +43,6 @@ void eval_fault_hint(EvalAgent *a, const char *fmt, ...) {
   va_end(ap);
 }
 
-/* Sign or zero extended by the type. */
-int64_t eval_int_at(DType t, const void *p) {
-  switch (t) {
-  case DT_BOOL:
-  case DT_U8:
-    return *(const uint8_t *)p;
-  case DT_I8:
-    return *(const int8_t *)p;
-  case DT_I16:
-    return *(const int16_t *)p;
-  case DT_U16:
-    return *(const uint16_t *)p;
-  case DT_I32:
-    return *(const int32_t *)p;
-  case DT_U32:
-    return *(const uint32_t *)p;
-  default:
-    return *(const int64_t *)p;
-  }
-}
-
-/* Wraps at the type's width. */
-void eval_int_to(DType t, void *p, int64_t value) {
-  switch (dtype_size(t)) {
-  case 1:
-    *(uint8_t *)p = (uint8_t)value;
-    break;
-  case 2:
-    *(uint16_t *)p = (uint16_t)value;
-    break;
-  case 4:
-    *(uint32_t *)p = (uint32_t)value;
-    break;
-  default:
-    *(int64_t *)p = value;
-  }
-}
-
-/* Immediates have no data. */
-int64_t eval_operand_int(const EvalOperand *o, int lane) {
-  if (!o->data)
-    return o->imm;
-  return eval_int_at(o->type, (const char *)o->data + (size_t)lane * o->step);
-}
-
 /* Cut where the room ends: eight axes always fit. */
 void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
   size_t used = 0;

@@ -1,7 +1,7 @@
 /* mem.c: elements between memory and lanes.
  *
  * In: elements at a stride or at given offsets, in stored or compute form. Out: lanes in compute
- * form, or the reverse. Nothing is checked here.
+ * form, or the reverse; of a single integer its value. Nothing is checked here.
  * Four widths serve all types: bits are moved. Only narrow floats change on the way, between their
  * 16 or 8 bits in a tensor and f32 in a register or tile.
  * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c (every code of the narrow floats).
@@ -87,4 +87,51 @@ void eval_mem_put(const EvalMem *m, const int64_t *at, int n, const void *src, v
   default:
     PUT(uint64_t);
   }
+}
+
+/* ---------------------------------------------------------------- one integer */
+
+/* Sign or zero extended by the type. */
+int64_t eval_int_at(DType t, const void *p) {
+  switch (t) {
+  case DT_BOOL:
+  case DT_U8:
+    return *(const uint8_t *)p;
+  case DT_I8:
+    return *(const int8_t *)p;
+  case DT_I16:
+    return *(const int16_t *)p;
+  case DT_U16:
+    return *(const uint16_t *)p;
+  case DT_I32:
+    return *(const int32_t *)p;
+  case DT_U32:
+    return *(const uint32_t *)p;
+  default:
+    return *(const int64_t *)p;
+  }
+}
+
+/* Wraps at the type's width. */
+void eval_int_to(DType t, void *p, int64_t value) {
+  switch (dtype_size(t)) {
+  case 1:
+    *(uint8_t *)p = (uint8_t)value;
+    break;
+  case 2:
+    *(uint16_t *)p = (uint16_t)value;
+    break;
+  case 4:
+    *(uint32_t *)p = (uint32_t)value;
+    break;
+  default:
+    *(int64_t *)p = value;
+  }
+}
+
+/* Immediates have no data. */
+int64_t eval_operand_int(const EvalOperand *o, int lane) {
+  if (!o->data)
+    return o->imm;
+  return eval_int_at(o->type, (const char *)o->data + (size_t)lane * o->step);
 }

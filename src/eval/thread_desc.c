@@ -62,38 +62,21 @@ static void gather_fragments(const Batch *x, int step, uint8_t *raw) {
       }
 }
 
-/* B, stored with k along its rows, to raw[k][n]. */
-static void turn_b16(const EvalBlock *b, const DescMatrix *m, int n, uint16_t *raw) {
-  for (int c = 0; c < 2; c++)
-    for (int r = 0; r < n; r++) {
-      uint16_t from[8], *to = raw + 8 * c * n + r;
-      memcpy(from, chunk_at(b, m, r, c), 16);
-      for (int i = 0; i < 8; i++)
-        to[i * n] = from[i];
-    }
-}
-
-/* Bytes: 16 of k a chunk. */
-static void turn_b8(const EvalBlock *b, const DescMatrix *m, int n, uint8_t *raw) {
-  for (int c = 0; c < 2; c++)
-    for (int r = 0; r < n; r++) {
-      const uint8_t *from = chunk_at(b, m, r, c);
-      uint8_t *to = raw + 16 * c * n + r;
-      for (int i = 0; i < 16; i++)
-        to[i * n] = from[i];
-    }
-}
-
-/* Words: 4 of k a chunk. */
-static void turn_b32(const EvalBlock *b, const DescMatrix *m, int n, uint32_t *raw) {
-  for (int c = 0; c < 2; c++)
-    for (int r = 0; r < n; r++) {
-      uint32_t from[4], *to = raw + 4 * c * n + r;
-      memcpy(from, chunk_at(b, m, r, c), 16);
-      for (int i = 0; i < 4; i++)
-        to[i * n] = from[i];
-    }
-}
+/* B, stored with k along its rows, to raw[k][n]: 16 bytes of k a chunk. */
+#define TURN(name, T)                                                                              \
+  static void name(const EvalBlock *b, const DescMatrix *m, int n, T *raw) {                       \
+    enum { K = 16 / sizeof(T) };                                                                   \
+    for (int c = 0; c < 2; c++)                                                                    \
+      for (int r = 0; r < n; r++) {                                                                \
+        T from[K], *to = raw + K * c * n + r;                                                      \
+        memcpy(from, chunk_at(b, m, r, c), 16);                                                    \
+        for (int i = 0; i < K; i++)                                                                \
+          to[i * n] = from[i];                                                                     \
+      }                                                                                            \
+  }
+TURN(turn_b8, uint8_t)
+TURN(turn_b16, uint16_t)
+TURN(turn_b32, uint32_t)
 
 static void gather_b(const EvalBlock *b, const Batch *x, int step, uint16_t *raw) {
   const Product *p = x->product[step];

@@ -99,8 +99,7 @@ static IrExpr *value_element(Build *b, const TExpr *e) {
 }
 
 /* Index, expected value and value are evaluated before the one statement. */
-static IrExpr *atomic(Build *b, const TExpr *e, bool wants_old) {
-  IrExpr *zero = NULL;
+IrStmt *build_atomic(Build *b, const TExpr *e) {
   IrAccess at = build_access(b, &e->as.atomic.at);
   IrExpr *expected = e->nargs > 1 ? build_scalar(b, e->arg[1]) : NULL;
   IrExpr *value = build_scalar(b, e->arg[0]);
@@ -109,10 +108,13 @@ static IrExpr *atomic(Build *b, const TExpr *e, bool wants_old) {
   s->as.atomic.at = at;
   s->as.atomic.value = value;
   s->as.atomic.expected = expected;
-  if (!wants_old)
-    return zero;
-  s->as.atomic.old = ir_var(b->k, IRV_LET, "old", at.buf->dtype);
-  return ir_ref(b->k, s->as.atomic.old);
+  return s;
+}
+
+static IrExpr *atomic_old(Build *b, const TExpr *e) {
+  IrAtomic *a = &build_atomic(b, e)->as.atomic;
+  a->old = ir_var(b->k, IRV_LET, "old", a->at.buf->dtype);
+  return ir_ref(b->k, a->old);
 }
 
 /* ---------------------------------------------------------------- lazy values */
@@ -250,7 +252,7 @@ IrExpr *build_scalar(Build *b, const TExpr *e) {
   case TE_SEQ:
     return inlined(b, e);
   case TE_ATOMIC:
-    return atomic(b, e, true);
+    return atomic_old(b, e);
   default: /* a tile where the checker promised a scalar: a bug of ours */
     diag_add(b->sink, E0651, e->span, "this value cannot be built: please report it");
     return ir_int(b->k, 0);

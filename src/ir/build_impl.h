@@ -50,6 +50,8 @@ IrExpr *build_op(Build *b, const TExpr *e, IrExpr *const *arg);
 /* A load of an element, as a statement; its value. */
 IrExpr *build_load(Build *b, const IrAccess *at);
 IrAccess build_access(Build *b, const TRegion *r);
+/* The statement of an atomic operation on an element, without a variable for the old value. */
+IrStmt *build_atomic(Build *b, const TExpr *e);
 /* Runs the statements of an inlined fn here. */
 void build_inlined(Build *b, const TStmts *body);
 

@@ -156,19 +156,6 @@ static void dot(Build *b, const TStmt *s) {
                       .tf32 = s->as.dot.tf32};
 }
 
-/* The old value is not wanted, so no variable is made for it. */
-static void atomic_element(Build *b, const TStmt *s) {
-  const TExpr *e = s->as.let.value;
-  IrAccess at = build_access(b, &e->as.atomic.at);
-  IrExpr *expected = e->nargs > 1 ? build_scalar(b, e->arg[1]) : NULL;
-  IrExpr *value = build_scalar(b, e->arg[0]);
-  IrStmt *t = build_add(b, IRK_ATOMIC);
-  t->as.atomic.op = e->as.atomic.op;
-  t->as.atomic.at = at;
-  t->as.atomic.value = value;
-  t->as.atomic.expected = expected;
-}
-
 /* A computed source is made first. */
 static void atomic_tile(Build *b, const TStmt *s) {
   IrRegion dst = build_region(b, &s->as.copy.dst);
@@ -345,7 +332,7 @@ static void stmt(Build *b, const TStmt *s) {
     dot(b, s);
     break;
   case TS_ATOMIC:
-    atomic_element(b, s);
+    build_atomic(b, s->as.let.value);
     break;
   case TS_ATOMIC_TILE:
     atomic_tile(b, s);

@@ -295,10 +295,10 @@ AstArgs parse_loose_args(Parser *p) {
   return arg_list(&list);
 }
 
-/* fn has been read; the stream shows `(`. */
-static AstExpr *parse_call(Parser *p, AstExpr *fn) {
-  AstArgs args = parse_args(p, parse_open(p));
-  AstExpr *e = node(p, EXPR_CALL, fn->span);
+/* A call or settings: fn has been read, and the bracket behind it. */
+static AstExpr *applied(Parser *p, AstExprKind kind, AstExpr *fn, Bracket b) {
+  AstArgs args = parse_args(p, b);
+  AstExpr *e = node(p, kind, fn->span);
   e->as.call.fn = fn;
   e->as.call.args = args;
   above(p, e, fn);
@@ -346,23 +346,11 @@ static void above_axis(Parser *p, AstExpr *e, const AstAxis *axis) {
   above(p, e, axis->step);
 }
 
-/* `k[BM = 64]`: settings only. */
-static AstExpr *parse_settings(Parser *p, AstExpr *fn, Bracket b) {
-  AstArgs args = parse_args(p, b);
-  AstExpr *e = node(p, EXPR_SPECIALIZE, fn->span);
-  e->as.call.fn = fn;
-  e->as.call.args = args;
-  above(p, e, fn);
-  for (size_t i = 0; i < args.n; i++)
-    above(p, e, args.v[i].value);
-  return e;
-}
-
 /* Indices, slices, or a kernel's settings: the first element tells which. */
 static AstExpr *parse_index(Parser *p, AstExpr *base) {
   Bracket b = parse_open(p);
   if (parse_at(p, T_NAME) && parse_token(p, 1)->kind == T_ASSIGN)
-    return parse_settings(p, base, b);
+    return applied(p, EXPR_SPECIALIZE, base, b);
   VEC(AstAxis) axes = {0};
   AstExpr *e = node(p, EXPR_INDEX, base->span);
   above(p, e, base);
@@ -401,7 +389,7 @@ static AstExpr *parse_postfix(Parser *p) {
   for (;;) {
     TokenKind kind = parse_kind(p);
     if (kind == T_LPAREN)
-      e = parse_call(p, e);
+      e = applied(p, EXPR_CALL, e, parse_open(p));
     else if (kind == T_LBRACKET)
       e = parse_index(p, e);
     else if (kind == T_DOT)
