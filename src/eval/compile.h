@@ -134,7 +134,6 @@ bool eval_in_lanes(const Compiler *c); /* inside a MAP or at thread level */
 
 /* Statements (compile_stmt.c, compile_access.c, compile_tile.c, compile_thread.c) */
 void eval_compile_block(Compiler *c, IrBlock *b);
-void eval_compile_stmt(Compiler *c, IrStmt *s);
 void eval_compile_load(Compiler *c, IrStmt *s);
 void eval_compile_store(Compiler *c, IrStmt *s);
 void eval_compile_atomic(Compiler *c, IrStmt *s);

@@ -431,6 +431,8 @@ static void compile_tile_loop(Compiler *c, IrStmt *s) {
 
 /* ---------------------------------------------------------------- while */
 
+static void compile_stmt(Compiler *c, IrStmt *s);
+
 /* The condition's block is part of every iteration, and its variables live through the body. */
 static void compile_while(Compiler *c, IrStmt *s) {
   IrWhile *w = &s->as.while_;
@@ -450,7 +452,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
   c->block_depth = c->depth;
   c->waiting = spin;
   for (size_t i = 0; i < w->cond_block.n; i++)
-    eval_compile_stmt(c, w->cond_block.v[i]);
+    compile_stmt(c, w->cond_block.v[i]);
   c->waiting = false;
   eval_scope_open(c);
   c->serial++;
@@ -495,7 +497,7 @@ static void compile_roles(Compiler *c, IrStmt *s) {
 /* ---------------------------------------------------------------- statements */
 
 /* Each statement has a scope: values of mutable variables end with it. */
-void eval_compile_stmt(Compiler *c, IrStmt *s) {
+static void compile_stmt(Compiler *c, IrStmt *s) {
   Span span = c->span;
   const EvalLive *live = c->live;
   if (s->span.file)
@@ -569,7 +571,7 @@ void eval_compile_block(Compiler *c, IrBlock *b) {
   eval_scope_open(c);
   c->block_depth = c->depth;
   for (size_t i = 0; i < b->n && !c->failed; i++) {
-    eval_compile_stmt(c, b->v[i]);
+    compile_stmt(c, b->v[i]);
     IrKind kind = b->v[i]->kind;
     if (kind == IRK_BREAK || kind == IRK_CONTINUE || kind == IRK_RETURN)
       break; /* nothing after it is reached */

@@ -67,8 +67,9 @@ static void start_driver(GpuRt *rt, Driver *d) {
   d->ready = true;
 }
 
-/* The lock is held while the driver starts: a second thread waits instead of starting it twice. */
-const Driver *gpu_driver(GpuRt *rt, Str *why) {
+/* The driver, loaded and initialised; NULL with a reason.
+ * The lock is held while the driver starts: a second thread waits instead of starting it twice. */
+static const Driver *driver_of(GpuRt *rt, Str *why) {
   pthread_mutex_lock(&rt->driver_lock);
   if (!rt->driver) {
     rt->driver = calloc(1, sizeof *rt->driver);
@@ -95,7 +96,7 @@ static void *start_thread(void *arg) {
   CUcontext context;
   CUdevice device;
   free(arg);
-  Driver *d = (Driver *)(uintptr_t)gpu_driver(job.rt, NULL);
+  Driver *d = (Driver *)(uintptr_t)driver_of(job.rt, NULL);
   if (!d || d->device_get(&device, job.ordinal) != CUDA_SUCCESS)
     return NULL;
   if (d->primary_retain(&context, device) != CUDA_SUCCESS)
@@ -403,7 +404,7 @@ static Status find_device(const Driver *d, int ordinal, CUdevice *device, Str *w
 Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why) {
   CUdevice device = 0;
   join_starter(rt);
-  const Driver *d = gpu_driver(rt, why);
+  const Driver *d = driver_of(rt, why);
   *out = NULL;
   if (!d)
     return ST_DEVICE;
@@ -482,7 +483,7 @@ bool gpu_built(void) {
 int gpu_count(GpuRt *rt, Str *why) {
   int count = 0;
   join_starter(rt);
-  const Driver *d = gpu_driver(rt, why);
+  const Driver *d = driver_of(rt, why);
   if (!d)
     return 0;
   if (d->device_count(&count) != CUDA_SUCCESS || count == 0) {
@@ -507,7 +508,7 @@ void gpu_doctor_driver(GpuRt *rt, Str *out) {
   Arena *a = arena_new(NULL, "doctor");
   Str why = str_new(a);
   int count = gpu_count(rt, &why);
-  const Driver *d = gpu_driver(rt, NULL);
+  const Driver *d = driver_of(rt, NULL);
   if (d)
     str_addf(out, "driver      CUDA %d.%d (%s)\n", d->version / 1000, d->version % 1000 / 10,
              d->lib.path);

@@ -83,8 +83,6 @@ struct Gpu {
   bool lost;
 };
 
-/* The driver, loaded and initialised; NULL with a reason. */
-const Driver *gpu_driver(GpuRt *rt, Str *why);
 /* ST_OK for CUDA_SUCCESS; else leaves "call: NAME, words" (and the detail, if any) in gpu_why, sets
  * g->lost after a sticky error, and gives ST_NOMEM or ST_DEVICE. */
 Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail);

@@ -129,7 +129,5 @@ void gpu_arch_name(int major, int minor, char *out, size_t n);
 void gpu_gate(GpuImage *image, Arena *a);
 /* The part of gpu_doctor that needs the driver. */
 void gpu_doctor_driver(GpuRt *rt, Str *out);
-/* The hexadecimal build-id of this program, or a digest of its size and date where it has none. */
-void gpu_build_id(char *out, size_t n);
 
 #endif

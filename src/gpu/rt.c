@@ -41,6 +41,9 @@ static void find_library_path(GpuRt *rt) {
   snprintf(rt->library_path, sizeof rt->library_path, "%s", path);
 }
 
+/* The hexadecimal build-id of this program, or a digest of its size and date where it has none. */
+static void set_build_id(char *out, size_t n);
+
 GpuRt *gpu_rt_new(const GpuConfig *cfg) {
   GpuRt *rt = calloc(1, sizeof *rt);
   if (!rt)
@@ -53,7 +56,7 @@ GpuRt *gpu_rt_new(const GpuConfig *cfg) {
     rt->cfg.cache_entries = 4096;
   find_cache_dir(rt);
   find_library_path(rt);
-  gpu_build_id(rt->build_id, sizeof rt->build_id);
+  set_build_id(rt->build_id, sizeof rt->build_id);
   pthread_mutex_init(&rt->lock, NULL);
   pthread_mutex_init(&rt->driver_lock, NULL);
   return rt;
@@ -154,7 +157,7 @@ static int scan_program(struct dl_phdr_info *info, size_t size, void *ctx) {
   return 1;
 }
 
-void gpu_build_id(char *out, size_t n) {
+static void set_build_id(char *out, size_t n) {
   BuildId id = {out, n, false};
   struct stat st;
   out[0] = '\0';

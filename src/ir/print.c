@@ -41,9 +41,10 @@ static void print_scalar(Str *out, Scalar s) {
     str_addf(out, "%" PRId64, s.as.i);
 }
 
-/* Down to the first leaf: all leaves that decide have one type.
+/* The type that a reader takes for the constants of e where nothing else says.
+ * Down to the first leaf: all leaves that decide have one type.
  * i64 for integers, f32 for floats. */
-DType ir_put_default(const IrExpr *e) {
+static DType default_type(const IrExpr *e) {
   while (e->op != OP_CONST && e->nargs)
     e = e->arg[e->op == OP_SELECT ? 1 : 0];
   return dtype_is_float(e->type) ? DT_F32 : e->type == DT_BOOL ? DT_BOOL : DT_I64;
@@ -54,7 +55,7 @@ DType ir_put_default(const IrExpr *e) {
 static void print_const(Printer *p, const IrExpr *e, DType want) {
   print_scalar(p->out, e->as.value);
   if (want == DT_NONE)
-    want = ir_put_default(e);
+    want = default_type(e);
   bool obvious = e->type == DT_BOOL || e->type == want;
   if (!obvious)
     str_addf(p->out, ":%s", dtype_name(e->type));

@@ -36,8 +36,6 @@ DType ir_said_type(const IrOperands *o, DType fixed);
 /* What operand i is read as, where the operation is wanted as `want` (DT_NONE: nothing says). */
 DType ir_operand_want(const IrOperands *o, int i, DType want);
 
-/* The type that a reader takes for the constants of e where nothing else says: i64, f32 or bool. */
-DType ir_put_default(const IrExpr *e);
 /* want: the type that the reader expects at this place; DT_NONE where it expects none. */
 void ir_put_expr(Printer *p, const IrExpr *e, DType want);
 void ir_put_exprs(Printer *p, IrExpr *const *e, int n, DType want);

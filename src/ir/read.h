@@ -134,8 +134,7 @@ IrVar *ir_read_def(Reader *r, IrVarKind kind); /* `x: f32`, not yet in scope; NU
 void ir_read_scope_def(Reader *r, IrVar *v);   /* puts it in scope */
 bool ir_read_access(Reader *r, IrAccess *a);
 bool ir_read_region(Reader *r, IrRegion *out);
-bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out); /* after its name */
-bool ir_read_extents(Reader *r, Node **node, int *rank);         /* `[M, 64]`, untyped */
+bool ir_read_extents(Reader *r, Node **node, int *rank); /* `[M, 64]`, untyped */
 /* `i, j: i32 in [e, f]`, up to `max` axes, the variables not yet in scope; -1 with an error. */
 int ir_read_axes(Reader *r, IrVar **index, IrExpr **extent, int max);
 bool ir_read_memory(Reader *r, IrBlock *out, const char *word, Span at);    /* read_stmt.c */

@@ -75,7 +75,7 @@ static bool read_axis(Reader *r, IrAxis *x) {
 
 /* Without brackets: the whole buffer.
  * `[…]` and `.T` after the buffer's name, both optional */
-bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
+static bool read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
   if (!buf)
     return false;
   *out = ir_whole(r->k, buf);
@@ -97,7 +97,7 @@ bool ir_read_region_of(Reader *r, IrBuffer *buf, IrRegion *out) {
 }
 
 bool ir_read_region(Reader *r, IrRegion *out) {
-  return ir_read_region_of(r, ir_read_scope_buffer(r), out);
+  return read_region_of(r, ir_read_scope_buffer(r), out);
 }
 
 /* Untyped: the caller knows which names they may use.

@@ -50,8 +50,6 @@ void ir_verify_all_types(Verify *v); /* every node of the table, once */
 
 /* Statements; false where the kind is another file's. */
 bool ir_verify_tile(Verify *v, IrStmt *s);
-void ir_verify_access(Verify *v, const IrAccess *a, bool writes);
-void ir_verify_alloc(Verify *v, const IrBuffer *b);
 void ir_verify_op(Verify *v, const IrOp *op);
 void ir_verify_tmap(Verify *v, const IrTmap *t);
 /* Registers from `first` on, `count` of them: a static index inside the array. */

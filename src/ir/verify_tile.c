@@ -19,7 +19,7 @@ static bool check_writes(Verify *v, const IrBuffer *b) {
 
 /* Bounds are the run's to check, except of registers, which have none.
  * At thread level a fragment is registers, and none has this form. */
-void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
+static void verify_access(Verify *v, const IrAccess *a, bool writes) {
   if (!ir_verify_buffer(v, a->buf))
     return;
   if (writes)
@@ -39,7 +39,7 @@ void ir_verify_access(Verify *v, const IrAccess *a, bool writes) {
  * A variable of the element's dtype. */
 static void check_load(Verify *v, const IrStmt *s) {
   const IrVar *x = s->as.access.var;
-  ir_verify_access(v, &s->as.access.at, false);
+  verify_access(v, &s->as.access.at, false);
   if (!x || x->kind != IRV_LET) {
     ir_verify_error(v, E0652, "`load` defines no variable");
     return;
@@ -54,7 +54,7 @@ static void check_load(Verify *v, const IrStmt *s) {
 /* The IR converts nothing by itself.
  * In the order index, value. */
 static void check_store(Verify *v, const IrStmt *s) {
-  ir_verify_access(v, &s->as.access.at, true);
+  verify_access(v, &s->as.access.at, true);
   if (s->as.access.at.buf)
     ir_verify_typed(v, s->as.access.value, s->as.access.at.buf->dtype, "the stored value");
 }
@@ -111,7 +111,7 @@ static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
 
 /* Extents of tiles are constants at every level.
  * Zero is an extent like others. */
-void ir_verify_alloc(Verify *v, const IrBuffer *b) {
+static void verify_alloc(Verify *v, const IrBuffer *b) {
   if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL ||
       (b->space == IRS_REG && v->k->level != IR_THREAD)) {
     ir_verify_error(v, E0652, "a declaration of no tile of this level");
@@ -208,7 +208,7 @@ static void check_same_shape(Verify *v, const IrRegion *a, const IrRegion *b) {
 
 /* Which one is the run's to check, as of every access. */
 static void check_barrier(Verify *v, const IrAccess *a) {
-  ir_verify_access(v, a, false);
+  verify_access(v, a, false);
   if (a->buf && a->buf->arrivals < 1)
     ir_verify_error(v, E0669, "`%s` is a tile, no barrier", a->buf->name);
 }
@@ -366,7 +366,7 @@ static void check_dot(Verify *v, const IrDot *d) {
  * expected is read, value is stored or combined. */
 static void check_atomic_element(Verify *v, const IrAtomic *a) {
   const IrBuffer *b = a->at.buf;
-  ir_verify_access(v, &a->at, true);
+  verify_access(v, &a->at, true);
   if (!b)
     return;
   ir_verify_typed(v, a->value, b->dtype, "the atomic's value");
@@ -503,7 +503,7 @@ bool ir_verify_tile(Verify *v, IrStmt *s) {
     check_report(v, &s->as.report);
     break;
   case IRK_ALLOC:
-    ir_verify_alloc(v, s->as.alloc);
+    verify_alloc(v, s->as.alloc);
     break;
   case IRK_COPY:
     check_copy(v, &s->as.copy);

@@ -80,9 +80,6 @@ void expand_stage_reads(Simple *s);
 
 /* expand_store.c: results that registers hold in short runs go through shared memory. */
 void expand_stage_stores(Simple *s);
-/* The shared tile's rows change the places of their 16-byte parts, after so many rows each (0: as
- * fits rows that are read whole). */
-void expand_set_swizzle(Simple *s, const IrBuffer *b, int rows);
 
 /* expand_map.c */
 bool expand_map(Simple *s, IrStmt *st);

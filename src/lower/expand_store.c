@@ -10,9 +10,10 @@
 
 enum { MOST_BYTES = 65536, CHUNK = 16, SPAN = 128 };
 
-/* Rows of 32 bytes or more, in parts of 16 bytes: as many parts as a row and 128 bytes have, a
- * power of two; rows that lie side by side in 128 bytes change together. */
-void expand_set_swizzle(Simple *s, const IrBuffer *b, int rows) {
+/* The tile's rows change the places of their 16-byte parts, after so many rows each (0: as fits
+ * rows that are read whole). Rows of 32 bytes or more, in parts of 16 bytes: as many parts as a row
+ * and 128 bytes have, a power of two; rows that lie side by side in 128 bytes change together. */
+static void set_swizzle(Simple *s, const IrBuffer *b, int rows) {
   Place *p = low_place_of(s, b);
   if (!p->tile || p->frag || p->chunks > 1 || p->rank < 2 || p->printed || p->spilled)
     return;
@@ -57,7 +58,7 @@ static void stage_store(Simple *s, IrBlock *b, size_t i) {
   sched_insert(k, b, i, copy);
   sched_insert(k, b, i, alloc);
   low_note_tile(s, out);
-  expand_set_swizzle(s, out, 0);
+  set_swizzle(s, out, 0);
 }
 
 static void stage_block(Simple *s, IrBlock *b) {
@@ -142,8 +143,8 @@ static bool swizzle_operands(IrStmt *st, void *ctx) {
   Simple *s = ctx;
   if (!is_mma(s, st))
     return true;
-  expand_set_swizzle(s, st->as.dot.a.buf, 0);
-  expand_set_swizzle(s, st->as.dot.b.buf, 0);
+  set_swizzle(s, st->as.dot.a.buf, 0);
+  set_swizzle(s, st->as.dot.b.buf, 0);
   return true;
 }
 
@@ -159,7 +160,7 @@ static bool swizzle_turned(IrStmt *st, void *ctx) {
   if (to < 0 || from < 0 || to == from)
     return true;
   const IrBuffer *tile = low_is_global(s, &c->src) ? c->dst.buf : c->src.buf;
-  expand_set_swizzle(s, tile, VECTOR_BYTES / (int)dtype_size(tile->dtype));
+  set_swizzle(s, tile, VECTOR_BYTES / (int)dtype_size(tile->dtype));
   return true;
 }
 

@@ -162,7 +162,7 @@ static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) 
 }
 
 /* The parts are read whether the place allows them or not: then the fault can say what is wrong. */
-AstDecl parse_decl(Parser *p, DeclKind kind) {
+static AstDecl parse_decl(Parser *p, DeclKind kind) {
   AstDecl d = {.span = parse_span(p)};
   d.name = parse_name(p, rules[kind].name);
   if (parse_accept(p, T_COLON))

@@ -63,8 +63,9 @@ bool fmt_comment_before(const Fmt *f, uint32_t at) {
   return c && c->begin < at;
 }
 
-/* Spaces at the end of a line are the one thing of a comment that is not kept. */
-const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain) {
+/* Spaces at the end of a line are the one thing of a comment that is not kept. `plain`: never as a
+ * doc comment. */
+static const Box *comment_text(Fmt *f, const Comment *c, bool plain) {
   const char *s = f->file->file->text;
   uint32_t begin = c->begin, end = c->end;
   while (end > begin + 1 && strchr(" \t\r\f\v", s[end - 1]))
@@ -80,7 +81,7 @@ bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at) {
   bool first = true;
   for (; fmt_comment_before(f, at); f->next++, first = false) {
     const Comment *c = next_comment(f);
-    const Box *text = fmt_comment_text(f, c, false);
+    const Box *text = comment_text(f, c, false);
     if (first && !c->own_line) {
       fmt_boxes_add(b, fmt_box_comment(f->arena, text->s, text->n));
       continue;
@@ -113,7 +114,7 @@ static void own_lines(Fmt *f, Sequence *q, uint32_t at, bool item) {
   for (; fmt_comment_before(f, at); f->next++, item = false) {
     const Comment *c = next_comment(f);
     separate(f, q, c->begin, item);
-    fmt_boxes_add(&q->boxes, fmt_comment_text(f, c, c->begin < q->begin || !c->own_line));
+    fmt_boxes_add(&q->boxes, comment_text(f, c, c->begin < q->begin || !c->own_line));
     f->last = c->end;
   }
 }
@@ -123,7 +124,7 @@ static void same_line(Fmt *f, Boxes *b, uint32_t from) {
   const Comment *c = next_comment(f);
   if (!c || c->own_line || lines_between(f, from, c->begin) > 0)
     return;
-  const Box *text = fmt_comment_text(f, c, false);
+  const Box *text = comment_text(f, c, false);
   fmt_boxes_add(b, fmt_box_comment(f->arena, text->s, text->n));
   f->last = c->end;
   f->next++;
@@ -135,7 +136,7 @@ static const Box *statement(Fmt *f, const AstStmt *s);
 /* Comments that the statement's layout had no place for. */
 static void leftovers(Fmt *f, Boxes *b, uint32_t end) {
   for (; fmt_comment_before(f, end); f->next++) {
-    fmt_boxes_add(b, fmt_comment_text(f, next_comment(f), true));
+    fmt_boxes_add(b, comment_text(f, next_comment(f), true));
     fmt_boxes_add(b, fmt_box_line(f->arena, BOX_NEWLINE));
   }
 }

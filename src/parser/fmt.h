@@ -26,20 +26,6 @@ bool fmt_comment_before(const Fmt *f, uint32_t at);
 /* Places the comments before `at` behind what was just added: one on its line at the end of that
  * line, the others on lines of their own. A line break must follow where it returns true. */
 bool fmt_comments_behind(Fmt *f, Boxes *b, uint32_t at);
-/* A comment's text without trailing space; `plain`: never as a doc comment. */
-const Box *fmt_comment_text(Fmt *f, const Comment *c, bool plain);
-
-/* Elements between brackets, or none where open is "". */
-typedef struct FmtList {
-  const char *open, *close;
-  const void *v; /* the array of elements */
-  size_t n;
-  Span (*span)(const void *v, size_t i);
-  const Box *(*item)(Fmt *f, const void *v, size_t i);
-  bool fill;       /* as many on a line as fit, when broken */
-  bool lone_comma; /* (x,) */
-} FmtList;
-const Box *fmt_list(Fmt *f, const FmtList *list);
 
 const Box *fmt_expr(Fmt *f, const AstExpr *e);
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close);

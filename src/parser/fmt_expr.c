@@ -14,8 +14,19 @@ static const uint8_t precedence[AST_OP_COUNT] = {
 
 /* ---- lists ---- */
 
+/* Elements between brackets, or none where open is "". */
+typedef struct List {
+  const char *open, *close;
+  const void *v; /* the array of elements */
+  size_t n;
+  Span (*span)(const void *v, size_t i);
+  const Box *(*item)(Fmt *f, const void *v, size_t i);
+  bool fill;       /* as many on a line as fit, when broken */
+  bool lone_comma; /* (x,) */
+} List;
+
 /* Where the list's closing bracket stands. */
-static uint32_t list_end(Fmt *f, const FmtList *list) {
+static uint32_t list_end(Fmt *f, const List *list) {
   uint32_t end = list->span(list->v, list->n - 1).end;
   if (!*list->open)
     return end;
@@ -24,7 +35,7 @@ static uint32_t list_end(Fmt *f, const FmtList *list) {
 }
 
 /* Each element is a cell of its own with its comma and the comments behind that. */
-static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
+static void list_items(Fmt *f, const List *list, uint32_t end, Boxes *b) {
   /* Without a bracket there is no place for a comment from before the first element. */
   bool place = *list->open || !fmt_comment_before(f, list->span(list->v, 0).begin);
   bool commented = false; /* then the line ends here */
@@ -46,7 +57,7 @@ static void list_items(Fmt *f, const FmtList *list, uint32_t end, Boxes *b) {
 
 /* Broken if the author broke it behind the bracket, if a comment stands in it, or if it does not
  * fit. */
-const Box *fmt_list(Fmt *f, const FmtList *list) {
+static const Box *list_box(Fmt *f, const List *list) {
   Boxes all = fmt_boxes_new(f->arena), inner = fmt_boxes_new(f->arena);
   fmt_boxes_text(&all, list->open);
   if (list->n > 0) {
@@ -87,9 +98,9 @@ static bool literals(AstExpr *const *v, size_t n) {
 
 /* A tuple of one keeps the comma that makes it one. */
 const Box *fmt_exprs(Fmt *f, const char *open, AstExpr *const *v, size_t n, const char *close) {
-  FmtList list = {open, close, v, n, expr_span, expr_item, !*open || literals(v, n), false};
+  List list = {open, close, v, n, expr_span, expr_item, !*open || literals(v, n), false};
   list.lone_comma = *open == '(' && n == 1;
-  return fmt_list(f, &list);
+  return list_box(f, &list);
 }
 
 /* From the name, if there is one, to the end of the value. */
@@ -112,8 +123,8 @@ static const Box *arg_item(Fmt *f, const void *v, size_t i) {
 
 /* Options of a grid fill their lines; the arguments of a call get a line each. */
 const Box *fmt_args(Fmt *f, const char *open, const AstArgs *args, const char *close) {
-  FmtList list = {open, close, args->v, args->n, arg_span, arg_item, !*open, false};
-  return fmt_list(f, &list);
+  List list = {open, close, args->v, args->n, arg_span, arg_item, !*open, false};
+  return list_box(f, &list);
 }
 
 /* ---- types and declarations ---- */
@@ -148,12 +159,12 @@ const Box *fmt_type(Fmt *f, const AstType *t) {
   Boxes b = fmt_boxes_new(f->arena);
   if (t->base.text)
     fmt_boxes_text(&b, t->base.text);
-  FmtList parts = {"(", ")", t->parts, t->nparts, part_span, part_item, false, false};
-  FmtList extents = {"[", "]", t->extents, t->nextents, extent_span, extent_item, false, false};
+  List parts = {"(", ")", t->parts, t->nparts, part_span, part_item, false, false};
+  List extents = {"[", "]", t->extents, t->nextents, extent_span, extent_item, false, false};
   if (t->nparts)
-    fmt_boxes_add(&b, fmt_list(f, &parts));
+    fmt_boxes_add(&b, list_box(f, &parts));
   if (t->has_extents)
-    fmt_boxes_add(&b, fmt_list(f, &extents));
+    fmt_boxes_add(&b, list_box(f, &extents));
   return fmt_boxes_end(&b, BOX_ROW);
 }
 
@@ -194,14 +205,14 @@ static const Box *decl_item(Fmt *f, const void *v, size_t i) {
 
 /* They fill lines, like declarations of tiles. */
 const Box *fmt_barriers(Fmt *f, const AstDecls *d) {
-  FmtList list = {"", "", d->v, d->n, decl_span, barrier_item, true, false};
-  return fmt_list(f, &list);
+  List list = {"", "", d->v, d->n, decl_span, barrier_item, true, false};
+  return list_box(f, &list);
 }
 
 /* Parameters get a line each when broken; declarations of a statement fill lines. */
 const Box *fmt_decls(Fmt *f, const char *open, const AstDecls *d, const char *close) {
-  FmtList list = {open, close, d->v, d->n, decl_span, decl_item, !*open, false};
-  return fmt_list(f, &list);
+  List list = {open, close, d->v, d->n, decl_span, decl_item, !*open, false};
+  return list_box(f, &list);
 }
 
 static Span name_span(const void *v, size_t i) {
@@ -216,8 +227,8 @@ static const Box *name_item(Fmt *f, const void *v, size_t i) {
 
 /* Names of a loop, a grid or a layout's map. */
 const Box *fmt_names(Fmt *f, const AstName *v, size_t n) {
-  FmtList list = {"", "", v, n, name_span, name_item, true, false};
-  return fmt_list(f, &list);
+  List list = {"", "", v, n, name_span, name_item, true, false};
+  return list_box(f, &list);
 }
 
 /* ---- operators ---- */
@@ -309,10 +320,10 @@ static const Box *axis_item(Fmt *f, const void *v, size_t i) {
 
 /* The base may itself be long; its own groups break before the brackets do. */
 static const Box *index_box(Fmt *f, const AstExpr *e) {
-  FmtList list = {"[", "]", e->as.index.axes, e->as.index.n, axis_span, axis_item, false, false};
+  List list = {"[", "]", e->as.index.axes, e->as.index.n, axis_span, axis_item, false, false};
   Boxes b = fmt_boxes_new(f->arena);
   fmt_boxes_add(&b, fmt_expr(f, e->as.index.base));
-  fmt_boxes_add(&b, fmt_list(f, &list));
+  fmt_boxes_add(&b, list_box(f, &list));
   return fmt_boxes_end(&b, BOX_ROW);
 }
 

@@ -103,7 +103,6 @@ AstExpr *parse_error_expr(Parser *p);
 typedef enum DeclKind { DECL_STATIC, DECL_INPUT, DECL_OUTPUT, DECL_PARAM, DECL_TILE } DeclKind;
 AstType *parse_type(Parser *p);
 AstType *parse_result_type(Parser *p);
-AstDecl parse_decl(Parser *p, DeclKind kind);
 AstDecls parse_decls(Parser *p, DeclKind kind, Bracket b); /* up to the end of b, that included */
 AstDecls parse_loose_decls(Parser *p, DeclKind kind);
 AstDecls parse_barriers(Parser *p);

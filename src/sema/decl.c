@@ -60,7 +60,7 @@ static bool tile_extent(Check *c, const AstExtent *a, int64_t *v) {
 }
 
 /* `f32`, or `f32[64, D]` with extents known when the kernel is compiled. */
-bool sema_check_type(Check *c, const AstType *t, SemaType *out) {
+static bool check_type(Check *c, const AstType *t, SemaType *out) {
   DType d;
   if (!sema_check_dtype(c, t, &d))
     return false;
@@ -137,7 +137,7 @@ static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *w
 /* Sorts the value: tile, scalar, or another name for a tensor, string or dtype. */
 static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t, *written = d->type ? &t : NULL;
-  if (sema_is_error(v) || (d->type && !sema_check_type(c, d->type, &t)))
+  if (sema_is_error(v) || (d->type && !check_type(c, d->type, &t)))
     return sema_texpr_error(c, span);
   if (sema_is_tile(v) || (written && written->kind == TY_TILE && sema_is_num(v)))
     return let_tile(c, d, v, written, span);
@@ -184,7 +184,7 @@ void sema_check_let(Check *c, const AstStmt *s) {
 /* A `var` keeps its type when it changes, so a number without one must be given it: silently
  * taking i64 or f64 would make slow kernels. */
 static bool var_type(Check *c, const AstDecl *d, const TExpr *v, SemaType *t) {
-  if (d->type && !sema_check_type(c, d->type, t))
+  if (d->type && !check_type(c, d->type, t))
     return false;
   if (sema_is_tile(v) || (d->type && t->kind == TY_TILE)) {
     Diag *g = diag_add(c->sink, E0214, d->span, "a `var` is a scalar");
@@ -248,7 +248,7 @@ static const char *space_name(TSpace s) {
 /* The written type, or that of the initial tile. A scalar says nothing about extents. */
 static bool tile_type(Check *c, const AstDecl *d, const TExpr *init, TSpace space, SemaType *t) {
   if (d->type) {
-    if (!sema_check_type(c, d->type, t))
+    if (!check_type(c, d->type, t))
       return false;
     if (t->kind == TY_TILE)
       return true;

@@ -420,6 +420,8 @@ static bool keeps_last_two(const AstExpr *e) {
   return e->as.index.axes[n - 1].kind != AXIS_SINGLE && e->as.index.axes[n - 2].kind != AXIS_SINGLE;
 }
 
+static TExpr *transpose(Check *c, TExpr *x, Span span);
+
 /* Indexing `x.T` is indexing x the other way round, so that a transposed region stays a region of
  * its buffer. */
 static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
@@ -430,7 +432,7 @@ static TExpr *index_base(Check *c, const AstExpr *e, TExpr *base) {
     bool both = !sema_is_error(r) && keeps_last_two(swapped);
     if (r->kind == TE_ELEM)
       r->as.region.trans = true; /* should copy take it for an origin */
-    return both ? sema_transpose(c, r, e->span) : r;
+    return both ? transpose(c, r, e->span) : r;
   }
   Subject s = subject(base);
   Axes x;
@@ -474,7 +476,7 @@ TExpr *sema_check_index(Check *c, const AstExpr *e) {
 /* ---------------------------------------------------------------- .T */
 
 /* Of a region it is a flag, of a value a view. */
-TExpr *sema_transpose(Check *c, TExpr *x, Span span) {
+static TExpr *transpose(Check *c, TExpr *x, Span span) {
   SemaType t = x->type;
   int64_t last = t.extent[t.rank - 1];
   t.extent[t.rank - 1] = t.extent[t.rank - 2];
@@ -510,7 +512,7 @@ TExpr *sema_check_attr(Check *c, const AstExpr *e) {
     return sema_texpr_error(c, e->span);
   }
   if ((sema_is_tile(x) || x->type.kind == TY_GLOBAL) && x->type.rank >= 2)
-    return sema_transpose(c, x, e->span);
+    return transpose(c, x, e->span);
   Diag *d = diag_add(c->sink, E0214, e->span, ".T swaps the last two axes, this is %s",
                      sema_describe(c, x));
   if (sema_is_tile(x))

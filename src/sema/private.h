@@ -230,8 +230,6 @@ TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts 
 TExpr *sema_check_index(Check *c, const AstExpr *e);
 /* x.T; there are no other attributes. */
 TExpr *sema_check_attr(Check *c, const AstExpr *e);
-/* x with its last two axes swapped; x has two at least. */
-TExpr *sema_transpose(Check *c, TExpr *x, Span span);
 /* What an assignment or fill may write: TE_ELEM, TE_REGION, or an error that was reported. */
 TExpr *sema_check_place(Check *c, const AstExpr *e);
 /* A side of copy: A[i, j] of a tensor is an origin there (*origin), whose extents the other side
@@ -276,8 +274,6 @@ bool sema_take_args(Check *c, const AstExpr *call, const char *name, const char 
 TExpr *sema_check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name);
 /* cumsum (OP_SUM) or cummax (OP_RMAX). */
 TExpr *sema_check_scan(Check *c, const AstExpr *e, OpCode op);
-/* The reduction of a tile along an axis, or of all of it (axis -1). */
-TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span);
 TExpr *sema_check_reshape(Check *c, const AstExpr *e);
 TExpr *sema_check_transpose(Check *c, const AstExpr *e);
 /* Whether a tile operation may stand here: not in parallel loops or fns of scalars (reported). */
@@ -312,8 +308,6 @@ TExpr *sema_fn_body(Check *c, const AstBlock *b);
 TExpr *sema_typed_result(Check *c, TExpr *v, const AstType *t);
 /* Reports a way through a fn without a value. */
 TExpr *sema_no_value(Check *c, Span span);
-/* Whether a statement of a fn returns, itself or inside. */
-bool sema_returns(const AstStmt *s);
 /* `return` inside a loop of a fn. */
 void sema_loop_return(Check *c, const AstStmt *s);
 /* After an inner loop that may have returned: leaves the outer one too. */
@@ -325,8 +319,6 @@ void sema_loop_leave(Check *c, const AstStmt *s);
 void sema_check_block(Check *c, const AstBlock *b);
 /* The same, with its statements going to `out`. */
 void sema_check_block_into(Check *c, const AstBlock *b, TStmts *out);
-/* The statements of a block, in the scope at hand. */
-void sema_check_stmts(Check *c, const AstBlock *b);
 void sema_check_stmt(Check *c, const AstStmt *s);
 void sema_check_let(Check *c, const AstStmt *s);
 void sema_check_var(Check *c, const AstStmt *s);
@@ -340,8 +332,6 @@ void sema_check_assign(Check *c, const AstStmt *s);
 void sema_check_grid(Check *c, const AstStmt *s);
 /* The scalar dtype that a written type's base names; false: reported, or not known yet. */
 bool sema_check_dtype(Check *c, const AstType *t, DType *out);
-/* A written type: a scalar, or a tile with constant extents. */
-bool sema_check_type(Check *c, const AstType *t, SemaType *out);
 
 /* --- roles.c: explicit specialisation --- */
 
@@ -365,7 +355,5 @@ void sema_count_arrivals(Check *c);
 bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink);
 /* Declares compile-time parameters, extents and parameters in c->block; fills the tree's. */
 bool sema_signature_enter(Check *c);
-/* A compile-time value as an expression, of st's written type if it has one. */
-TExpr *sema_value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span);
 
 #endif

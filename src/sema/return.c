@@ -16,7 +16,7 @@ static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up);
 static bool block_returns(const AstBlock *b);
 
 /* Decides which statements need the care of early returns. */
-bool sema_returns(const AstStmt *s) {
+static bool may_return(const AstStmt *s) {
   switch (s->kind) {
   case STMT_RETURN:
     return true;
@@ -37,7 +37,7 @@ bool sema_returns(const AstStmt *s) {
 /* The same of a block. */
 static bool block_returns(const AstBlock *b) {
   for (size_t i = 0; i < b->n; i++)
-    if (sema_returns(b->v[i]))
+    if (may_return(b->v[i]))
       return true;
   return false;
 }
@@ -235,7 +235,7 @@ void sema_loop_return(Check *c, const AstStmt *s) {
 
 /* An inner loop that returned has only left itself. */
 void sema_loop_leave(Check *c, const AstStmt *s) {
-  if (!c->fn || !c->fn->loop || !c->loops || !sema_returns(s))
+  if (!c->fn || !c->fn->loop || !c->loops || !may_return(s))
     return;
   TStmt *t = sema_tstmt_new(c, TS_IF, s->span);
   t->as.branch.cond = sema_texpr_var(c, c->fn->loop->done, false, s->span);
@@ -310,13 +310,13 @@ static TExpr *run(Check *c, const AstBlock *b, size_t i, Rest *up) {
       v = sema_texpr_error(c, s->span);
     else if (s->kind == STMT_RETURN)
       v = s->as.result ? sema_check_expr(c, s->as.result) : sema_no_value(c, s->span);
-    else if (s->kind == STMT_IF && sema_returns(s))
+    else if (s->kind == STMT_IF && may_return(s))
       v = branch(c, s, 0, &rest);
-    else if (sema_returns(s))
+    else if (may_return(s))
       v = loop(c, s, &rest);
     else
       sema_check_stmt(c, s);
-    if (!v && sema_returns(s))
+    if (!v && may_return(s))
       break; /* it went on with the rest */
   }
   if (!v && i == b->n)

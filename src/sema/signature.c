@@ -184,7 +184,7 @@ bool sema_signature_read(Arena *a, SemaKernel *k, DiagSink *sink) {
 /* ---------------------------------------------------------------- compile-time parameters */
 
 /* A compile-time value as the body sees it: numbers without a type unless one is written. */
-TExpr *sema_value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span) {
+static TExpr *value_expr(Check *c, const SemaValue *v, const SemaStatic *st, Span span) {
   TExpr *e;
   switch (v->kind) {
   case SV_DTYPE:
@@ -261,7 +261,7 @@ static TExpr *static_value(Check *c, size_t i) {
   SemaStatic *s = &c->kernel->statics[i];
   const SemaValue *set = c->spec ? &c->spec->statics[i] : NULL;
   if (set && set->kind != SV_UNSET)
-    return sema_value_expr(c, set, s, s->name.span);
+    return value_expr(c, set, s, s->name.span);
   if (s->has_default)
     return default_value(c, s);
   if (!c->defining) {

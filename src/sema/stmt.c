@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* In the scope at hand. */
-void sema_check_stmts(Check *c, const AstBlock *b) {
+static void check_stmts(Check *c, const AstBlock *b) {
   for (size_t i = 0; i < b->n; i++)
     sema_check_stmt(c, b->v[i]);
 }
@@ -22,7 +22,7 @@ void sema_check_block(Check *c, const AstBlock *b) {
   Block scope;
   sema_block_push(c, &scope);
   if (sema_enter(c, b->span))
-    sema_check_stmts(c, b);
+    check_stmts(c, b);
   sema_leave(c);
   sema_block_pop(c);
 }

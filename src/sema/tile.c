@@ -98,7 +98,7 @@ static SemaType reduced_type(const TExpr *x, OpCode op, int axis, bool keepdims)
 }
 
 /* A vector's only axis is the whole of it: a scalar. */
-TExpr *sema_reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
+static TExpr *reduce_tile(Check *c, OpCode op, TExpr *x, int axis, bool keepdims, Span span) {
   /* sum(v, axis = 0) of a vector is a scalar, too. */
   bool all = axis < 0 || (x->type.rank == 1 && !keepdims);
   TExpr *e =
@@ -122,7 +122,7 @@ TExpr *sema_check_reduce(Check *c, const AstExpr *e, OpCode op, const char *name
       (args.v[2] && !sema_check_const_bool(c, args.v[2], "keepdims", &keepdims)) ||
       !reducible(c, op, x, axis, name, e->span))
     return sema_texpr_error(c, e->span);
-  return sema_reduce_tile(c, op, x, axis, keepdims, e->span);
+  return reduce_tile(c, op, x, axis, keepdims, e->span);
 }
 
 /* Running sums and maxima; along the only axis of a vector, else the axis must be said. */
