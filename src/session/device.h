@@ -34,7 +34,7 @@ typedef struct Buffer { /* a storage's device copy */
   GpuPtr p;
 } Buffer;
 
-struct GpuProgram {
+struct DeviceProgram {
   SessionGpu *g;
   const IrKernel *ir; /* thread level */
   CudaText *text;
@@ -45,7 +45,7 @@ struct GpuProgram {
 /* A launch whose arguments lie ready. */
 typedef struct DevicePrepared {
   Launch *l;
-  GpuProgram *program;
+  DeviceProgram *program;
   const IrBinding *binding; /* of the program's IR */
   GpuLaunch launch;
   bool empty; /* a grid without blocks: nothing runs */
@@ -65,6 +65,10 @@ GpuPtr device_address(const Tensor *t);
  * the output, where memory is short. */
 Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
                       Span where);
+/* Which parameter of the thread level a buffer is: from l->n on what lowering added, params.n:
+ * none.
+ */
+size_t device_param(const IrKernel *k, const IrBuffer *buf);
 /* What a tensor map says for this binding, over a tensor at `base`. */
 GpuTmap device_map(const IrTmap *m, const IrBinding *b, GpuPtr base);
 /* Queues the launch; what it prepared goes to *p, which lives as long as the statement. */
@@ -78,6 +82,6 @@ bool plan_call(Session *s, Value kernel, Args *a, Value *result);
 void plan_keep(Value kernel, const Args *a, const DevicePrepared *d);
 /* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
  * diagnostics. */
-GpuProgram *device_program(Launch *l);
+DeviceProgram *device_program(Launch *l);
 
 #endif

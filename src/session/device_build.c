@@ -9,7 +9,7 @@
 #include "device.h"
 
 /* The module goes only while its device is open; closing it frees the rest. */
-void gpu_program_free(GpuProgram *p) {
+void device_program_free(DeviceProgram *p) {
   if (!p)
     return;
   if (p->module && p->g->gpu)
@@ -80,19 +80,19 @@ static Built build(Launch *l, Variant *v, bool ptx) {
 }
 
 /* Once a variant; the module stays loaded as long as the session. */
-GpuProgram *device_program(Launch *l) {
+DeviceProgram *device_program(Launch *l) {
   Variant *v = launch_variant(l);
   if (v->gpu)
     return v->gpu;
   SessionGpu *g = l->s->gpu;
   Built b = build(l, v, false);
-  GpuProgram *p = session_alloc(l->s, sizeof *p);
-  *p = (GpuProgram){.g = g, .ir = b.thread, .text = b.text};
+  DeviceProgram *p = session_alloc(l->s, sizeof *p);
+  *p = (DeviceProgram){.g = g, .ir = b.thread, .text = b.text};
   v->gpu = p;
   if (gpu_module_load(g->gpu, b.image, &p->module) != ST_OK ||
       gpu_module_kernel(g->gpu, p->module, b.text->entry, &p->kernel) != ST_OK) {
     v->gpu = NULL;
-    gpu_program_free(p);
+    device_program_free(p);
     device_failed(l->s, l->span);
   }
   return p;

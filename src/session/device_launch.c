@@ -59,6 +59,7 @@ Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, cons
  */
 static void to_device(Launch *l, size_t i) {
   Tensor *t = l->tensor[i];
+  const IrBuffer *buf = l->ir->params.v[i].buf;
   Storage *storage = t->storage;
   Buffer *b = storage_device_handle(storage);
   Str why = session_str(l->s);
@@ -67,8 +68,7 @@ static void to_device(Launch *l, size_t i) {
     return;
   if (b && !here && !tensor_to_host(t, &why))
     host_fail(l->s, E0807, l->where[i], "%s", str_text(&why));
-  b = device_buffer(l, storage, l->ir->params.v[i].buf->name, l->where[i]);
-  const IrBuffer *buf = l->ir->params.v[i].buf;
+  b = device_buffer(l, storage, buf->name, l->where[i]);
   if (l->fresh[i] && buf->role == IRR_OUT && !buf->init)
     return; /* nothing there that the kernel could read */
   double start = base_now();
@@ -90,8 +90,8 @@ static uint64_t host_number(const IrExpr *e, const IrBinding *b) {
 
 /* The driver wants a map at a multiple of 64. */
 static void *map_room(Arena *a) {
-  enum { BYTES = 128, ALIGN = 64 };
-  uintptr_t at = (uintptr_t)arena_alloc(a, BYTES + ALIGN - 1);
+  enum { ALIGN = 64 };
+  uintptr_t at = (uintptr_t)arena_alloc(a, GPU_TMAP_BYTES + ALIGN - 1);
   return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
 }
 
@@ -117,19 +117,24 @@ static void *encode_map(Launch *l, const IrTmap *m, const IrBinding *b, GpuPtr b
   return out;
 }
 
-/* Address of a thread-level buffer's tensor: its parameter has the same place as the launch's. */
+/* A parameter of the thread level has the same place as the launch's. */
+size_t device_param(const IrKernel *k, const IrBuffer *buf) {
+  size_t i = 0;
+  while (i < k->params.n && k->params.v[i].buf != buf)
+    i++;
+  return i;
+}
+
+/* Address of a thread-level buffer's tensor; what lowering added stands behind the launch's. */
 static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) {
-  for (size_t i = 0; i < l->n && i < k->params.n; i++)
-    if (k->params.v[i].buf == buf)
-      return device_address(l->tensor[i]);
-  for (size_t i = 0; i < l->nscratch; i++)
-    if (k->params.v[l->n + i].buf == buf)
-      return device_address(l->scratch[i]);
-  return 0;
+  size_t i = device_param(k, buf);
+  if (i >= l->n + l->nscratch)
+    return 0;
+  return device_address(i < l->n ? l->tensor[i] : l->scratch[i - l->n]);
 }
 
 /* Each argument in a word of its own, since the driver takes addresses of values. */
-static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const IrBinding *b) {
+static void *argument(Launch *l, const DeviceProgram *p, const CudaArg *a, const IrBinding *b) {
   Gpu *g = l->s->gpu->gpu;
   if (a->kind == CUDA_ARG_TMAP)
     return encode_map(l, a->tmap, b, buffer_address(l, p->ir, a->tmap->buf));
@@ -161,7 +166,7 @@ static void *argument(Launch *l, const GpuProgram *p, const CudaArg *a, const Ir
  * queued yet, so that bench can queue it many times. */
 static void prepare(Launch *l, DevicePrepared *out) {
   Session *s = l->s;
-  GpuProgram *p = device_program(l);
+  DeviceProgram *p = device_program(l);
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
       to_device(l, i);

@@ -17,7 +17,7 @@ enum { MOST_SPECS = 64 };
 /* Programs of the device go before the device does. */
 static void free_spec(Session *s, Spec *p) {
   for (Variant *v = p->variants; v; v = v->next)
-    gpu_program_free(v->gpu);
+    device_program_free(v->gpu);
   arena_free(p->arena);
   free(p);
   s->dropped++;

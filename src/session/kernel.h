@@ -12,7 +12,7 @@
 #include "ir/build.h"
 #include "lower/lower.h"
 
-typedef struct GpuProgram GpuProgram; /* device.h: a specialisation compiled for the device */
+typedef struct DeviceProgram DeviceProgram; /* device.h: a specialisation compiled for the device */
 
 /* A specialisation lowered for a target and for what is known of a call's tensors (variant.c). */
 typedef struct Variant {
@@ -24,7 +24,7 @@ typedef struct Variant {
   IrKernel *thread;                /* NULL until asked for */
   LowerNotes notes;                /* what was chosen and why, for :explain */
   EvalProgram *program;            /* of thread; NULL until run */
-  GpuProgram *gpu;                 /* NULL until launched on the device */
+  DeviceProgram *gpu;              /* NULL until launched on the device */
   struct Variant *next;
 } Variant;
 
@@ -182,7 +182,7 @@ bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
 /* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
 double device_roofline(Launch *l, double ms, double flops, double bytes);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
-void gpu_program_free(GpuProgram *p);
+void device_program_free(DeviceProgram *p);
 /* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
  * bytes of shared memory beside facts->shared_bytes. */
 const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);

@@ -27,7 +27,7 @@ typedef struct PlanArg {
 /* One parameter of the printed kernel; its value is in the word of the same place. */
 typedef struct PlanWord {
   CudaArgKind kind;
-  int param; /* TENSOR, TMAP: of the launch */
+  size_t param; /* TENSOR, TMAP: of the launch */
   GpuTmap map;
   GpuPtr base;         /* TMAP: that `encoded` was made for */
   const void *encoded; /* 64-byte aligned */
@@ -68,14 +68,6 @@ static void note_tensor(PlanArg *a, const Tensor *t) {
   memcpy(a->stride, t->stride, sizeof *a->stride * (size_t)t->rank);
 }
 
-/* The parameter that a thread-level buffer is; -1 for what lowering added. */
-static int param_of(const Launch *l, const IrKernel *k, const IrBuffer *buf) {
-  for (size_t i = 0; i < l->n; i++)
-    if (k->params.v[i].buf == buf)
-      return (int)i;
-  return -1;
-}
-
 /* Whether the call is plain enough: every argument by position, or all outputs by `out =`, nothing
  * copied on the way, no scratch. */
 static bool plain(const Launch *l, const Args *a, size_t ninputs) {
@@ -96,7 +88,7 @@ static size_t count_inputs(const Launch *l) {
 }
 
 /* Maps of empty tensors are made anew for each launch. */
-static bool note_words(Plan *p, const Launch *l, const GpuProgram *g, const DevicePrepared *d) {
+static bool note_words(Plan *p, const Launch *l, const DeviceProgram *g, const DevicePrepared *d) {
   p->nwords = g->text->nargs;
   p->word = calloc((size_t)p->nwords, sizeof *p->word);
   p->value = calloc((size_t)p->nwords, sizeof *p->value);
@@ -110,15 +102,15 @@ static bool note_words(Plan *p, const Launch *l, const GpuProgram *g, const Devi
     p->args[i] = &p->value[i];
     if (a->kind == CUDA_ARG_TMAP) {
       w->map = device_map(a->tmap, d->binding, 0);
-      w->param = param_of(l, g->ir, a->tmap->buf);
+      w->param = device_param(g->ir, a->tmap->buf);
       w->encoded = aligned_alloc(64, GPU_TMAP_BYTES);
       p->args[i] = (void *)(uintptr_t)w->encoded;
-      if (!w->encoded || w->param < 0 || gpu_tmap_empty(&w->map))
+      if (!w->encoded || w->param >= l->n || gpu_tmap_empty(&w->map))
         return false;
     } else {
       memcpy(&p->value[i], d->launch.args[i], sizeof p->value[i]);
-      w->param = a->kind == CUDA_ARG_TENSOR ? param_of(l, g->ir, a->buf) : 0;
-      if (w->param < 0)
+      w->param = a->kind == CUDA_ARG_TENSOR ? device_param(g->ir, a->buf) : 0;
+      if (a->kind == CUDA_ARG_TENSOR && w->param >= l->n)
         return false;
     }
   }
@@ -155,7 +147,7 @@ static void keep(Value kernel, Plan *p) {
 
 void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
   const Launch *l = d->l;
-  const GpuProgram *g = d->program;
+  const DeviceProgram *g = d->program;
   size_t ninputs = count_inputs(l);
   Plan *p = d->empty || !plain(l, a, ninputs) ? NULL : calloc(1, sizeof *p);
   if (!p)
