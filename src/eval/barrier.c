@@ -10,7 +10,6 @@
 #include "sched.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- the element */

@@ -8,7 +8,6 @@
  * transposed one is turned first, because the kernel wants the columns of b side by side.
  * Integers of 8 bits are widened to 32, others to 64: their products wrap, in any order the same.
  */
-#include <string.h>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif

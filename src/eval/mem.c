@@ -6,7 +6,6 @@
  * 16 or 8 bits in a tensor and f32 in a register or tile.
  * Tests: tests/unit/check_eval.c, tests/unit/check_eval_tiles.c (every code of the narrow floats).
  */
-#include <string.h>
 
 #include "run.h"
 

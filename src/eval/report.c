@@ -7,7 +7,6 @@
  * hold.
  * Tests: tests/unit/check_eval.c (assertions_and_regions, prints_come_in_block_order).
  */
-#include <string.h>
 
 #include "run.h"
 #include "tensor/tensor.h"

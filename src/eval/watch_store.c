@@ -6,7 +6,6 @@
  * is no finding. Tests: tests/races (special_*).
  */
 #include <math.h>
-#include <string.h>
 
 #include "watch.h"
 

@@ -8,7 +8,6 @@
  * Tests: tests/unit/check_eval.c, tests/unit/check_scheduled.c.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "run.h"
 #include "sched.h"

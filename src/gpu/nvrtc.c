@@ -8,7 +8,6 @@
  */
 #include "private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_OPTIONS = 32, RESULT_INVALID_OPTION = 5, RESULT_COMPILATION = 6, RESULT_BUILTINS = 7 };

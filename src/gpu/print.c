@@ -9,7 +9,6 @@
 #include "driver.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { RING_WORDS = 1 << 17, HEAD_WORDS = 3 }; /* 1 MiB; of each line: length, block, call */
 

@@ -9,8 +9,6 @@
  */
 #include "build_impl.h"
 
-#include <string.h>
-
 /* What the builder made of a tile or tensor. */
 IrBuffer *build_buf(const TBuf *t) {
   return t->ir;

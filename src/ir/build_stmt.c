@@ -6,8 +6,6 @@
  */
 #include "build_impl.h"
 
-#include <string.h>
-
 /* The statements of a nested block. */
 static void block(Build *b, const TStmts *s, IrBlock *into) {
   IrBlock *out = b->out;

@@ -10,8 +10,6 @@
  */
 #include "build_impl.h"
 
-#include <string.h>
-
 /* Declared where it is first needed: in a loop it is new in each iteration. */
 IrBuffer *build_tile(Build *b, IrSpace space, const char *name, DType t, int rank,
                      const int64_t *extent) {

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <string.h>
 
 /* At the statement, or at the kernel where the statement came from no text; the kernel's name tells
  * a pass' output from the author's text.

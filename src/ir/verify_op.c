@@ -6,7 +6,6 @@
 #include "verify.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* ---------------------------------------------------------------- static values */
 

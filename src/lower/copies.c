@@ -6,7 +6,6 @@
  * stores are not negative, and everything that the hardware demands of a tensor map is known of the
  * tensor (LowerFact). Tests: tests/unit/check_schedule.c.
  */
-#include <inttypes.h>
 
 #include "sched.h"
 

@@ -7,8 +7,6 @@
  */
 #include "cuda_print.h"
 
-#include <string.h>
-
 /* ---- types --------------------------------------------------------------------------------- */
 
 /* A value that a 32-bit variable holds: addresses then cost one instruction instead of two, and the

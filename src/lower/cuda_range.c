@@ -8,8 +8,6 @@
  */
 #include "cuda_print.h"
 
-#include <string.h>
-
 /* The hardware bounds its indices: grids have at most 2^31 - 1 blocks along x, 65535 along y and z;
  * a warp 32 lanes; a block as many threads as the kernel says. */
 static bool leaf(const Printer *p, const IrExpr *e, IrRange *out) {

@@ -14,7 +14,6 @@
  * Always holds: every statement read moves the stream on.
  * Tests: tests/unit/check_parser.c, tests/errors, tests/fuzz/fuzz_parser.c.
  */
-#include <string.h>
 
 #include "state.h"
 

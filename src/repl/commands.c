@@ -4,7 +4,6 @@
  * stages of a kernel are in stages.c, the edit-run loop in loop.c, walking a kernel in step.c,
  * settings in settings.c. Tests: tests/repl.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "impl.h"

@@ -9,8 +9,6 @@
  */
 #include "private.h"
 
-#include <string.h>
-
 /* The number of blocks is needed before a block runs, so little can stand before `grid`. What it
  * declares is known, so that its uses are no further errors. */
 static void not_before_grid(Check *c, const AstStmt *s) {

@@ -10,8 +10,6 @@
  */
 #include "private.h"
 
-#include <string.h>
-
 /* The value of a statement word: using it as a value is an error elsewhere. */
 static TExpr *none(Check *c, Span span) {
   return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);

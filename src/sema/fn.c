@@ -12,8 +12,6 @@
  */
 #include "private.h"
 
-#include <string.h>
-
 /* ALIAS_MAX: nodes of an argument that may be repeated wherever its parameter stands. */
 enum { FN_MAX_PARAMS = 32, ALIAS_MAX = 32 };
 

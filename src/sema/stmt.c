@@ -9,8 +9,6 @@
  */
 #include "private.h"
 
-#include <string.h>
-
 /* In the scope at hand. */
 static void check_stmts(Check *c, const AstBlock *b) {
   for (size_t i = 0; i < b->n; i++)

@@ -10,8 +10,6 @@
  */
 #include "private.h"
 
-#include <string.h>
-
 /* Operations on tiles are the block's; an iteration or an element's fn is one thread's. */
 bool sema_tile_allowed(Check *c, Span span, const char *what) {
   if (!c->parallel && !(c->fn && c->fn->apply))

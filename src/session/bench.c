@@ -5,9 +5,7 @@
  * (roofline.c). On the evaluator a burst is one run; on a GPU it is ten
  * launches queued between two events. Tests: tests/cli/run, tests/gpu.
  */
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernel.h"
 

@@ -7,7 +7,6 @@
 #include "impl.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* The table -------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
  * and strides, allocation of outputs, the run (evaluator here, GPU in device_launch.c), results
  * back into strided arguments. Every error names the arguments. Tests: tests/lang/kernel_*.tile.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
  */
 #include "impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Binding arguments ------------------------------------------------------------------------ */

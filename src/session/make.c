@@ -5,8 +5,6 @@
  */
 #include "impl.h"
 
-#include <string.h>
-
 /* dtype first, extents from argument `from` on; at least one extent. */
 static Tensor *new_tensor(Args *a, size_t from, TensorFill fill, Value *out) {
   int64_t extent[TENSOR_MAX_RANK];

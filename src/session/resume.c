@@ -7,7 +7,6 @@
  */
 #include "kernel.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct Store {

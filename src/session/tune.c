@@ -9,7 +9,6 @@
  * tests/lower/schedule_product.tile.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "kernel.h"
 

@@ -8,7 +8,6 @@
  */
 #include "impl.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
