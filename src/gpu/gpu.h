@@ -242,8 +242,8 @@ typedef struct GpuTiming {
   int bursts;
 } GpuTiming;
 
-/* Times launch(ctx), which queues one round on the main stream; where a round lasts long, with fewer
- * launches and bursts than asked for (at least three of one launch). */
+/* Times launch(ctx), which queues one round on the main stream; where a round lasts long, with
+ * fewer launches and bursts than asked for (at least three of one launch). */
 Status gpu_time(Gpu *g, const GpuTimeOptions *o, Status (*launch)(void *ctx), void *ctx,
                 GpuTiming *out);
 

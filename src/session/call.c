@@ -492,9 +492,13 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
 
 /* A call of the program on the evaluator. */
 static void run_here(Launch *l) {
-  launch_evaluate(l, l->ir->level,
-                  l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT);
+  EvalChecks checks = l->s->options.checks_set ? l->s->options.checks : CHECKS_DEFAULT;
+  bool roles = checks == CHECKS_ALL && launch_has_roles(l);
+  Launch threads = roles ? launch_again(l) : (Launch){0}; /* with the arguments as they are now */
+  launch_evaluate(l, l->ir->level, checks);
   launch_forget(l);
+  if (roles)
+    launch_check_roles(&threads);
 }
 
 /* The call's value. Strided outputs were computed in a contiguous copy; their elements go back

@@ -123,6 +123,11 @@ Launch launch_again(const Launch *l);
 void launch_fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *before);
 /* Blocks that meet in atomics may depend on each other: then all of them must run. */
 bool launch_has_atomics(const Launch *l);
+/* Whether the program wrote roles (tile level). */
+bool launch_has_roles(const Launch *l);
+/* Looks for races between such roles, which only threads show: runs them on the launch's tensors,
+ * which are copies (launch_again). Fails as the call would. */
+void launch_check_roles(Launch *l);
 /* How far an element of a result may be from this one's and still agree with it. */
 double check_bound(const Tensor *reference);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
