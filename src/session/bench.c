@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "kernel.h"
+#include "device.h"
 
 enum { MIN_RUNS = 5, MAX_RUNS = 1000 };
 static const double min_seconds = 0.2;

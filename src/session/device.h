@@ -1,6 +1,7 @@
-/* device.h: what the files about the CUDA device share: device.c (opening and choosing),
- * device_build.c (CUDA text to a loaded program), device_launch.c (data, launches, times) and
- * device_fault.c (waiting; what queued calls reported and printed).
+/* device.h: launches on the CUDA device: device.c (opening and choosing), device_build.c (CUDA text
+ * to a loaded program), device_launch.c (data, launches, times), device_fault.c (waiting; what
+ * queued calls reported and printed), plan.c (warm calls), roofline.c and peer.c (what to compare
+ * with). What every file of the session asks (is a device in use, wait for it) stands in impl.h.
  *
  * Queued calls are remembered with their places until the host waits: a fault that the device
  * recorded is then reported at the call and at the line of the kernel.
@@ -65,9 +66,8 @@ GpuPtr device_address(const Tensor *t);
  * the output, where memory is short. */
 Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
                       Span where);
-/* Which parameter of the thread level a buffer is: from l->n on what lowering added, params.n:
- * none.
- */
+/* Which parameter of the thread level a buffer is: the launch's have the same places, behind them
+ * stands what lowering added; params.n: none. */
 size_t device_param(const IrKernel *k, const IrBuffer *buf);
 /* What a tensor map says for this binding, over a tensor at `base`. */
 GpuTmap device_map(const IrTmap *m, const IrBinding *b, GpuPtr base);
@@ -76,12 +76,27 @@ void device_launch(Launch *l, DevicePrepared *p);
 /* After a launch was queued: faults and prints of the text's kernel are reported at this place.
  * Waits where too many calls are queued or where the kernel prints. */
 void device_remember(Session *s, Span span, const char *name, const CudaText *text);
+/* Times launches of the kernel on the device; figures in milliseconds. */
+void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
+/* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
+ * launch is none, or where the library is not there (peer.c). */
+bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
+/* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
+double device_roofline(Launch *l, double ms, double flops, double bytes);
+const GpuProps *device_props(Session *s); /* NULL: no device is open */
+/* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
+ * bytes of shared memory beside facts->shared_bytes. */
+const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);
+/* CUDA text, PTX or cubin of the launch's kernel. */
+void device_emit(Launch *l, SessionEmit stage, Str *out);
+/* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
+ * diagnostics. */
+DeviceProgram *device_program(Launch *l);
+void device_program_free(DeviceProgram *p);
+
 /* plan.c: a warm call. plan_call: true if an earlier call's plan held; the launch is queued then.
  * plan_keep: after device_launch of a call with these arguments. */
 bool plan_call(Session *s, Value kernel, Args *a, Value *result);
 void plan_keep(Value kernel, const Args *a, const DevicePrepared *d);
-/* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
- * diagnostics. */
-DeviceProgram *device_program(Launch *l);
 
 #endif

@@ -4,7 +4,7 @@
  * tests/cli/run, and the goldens beside programs in tests/lang and tests/lower (.ir, .lowered,
  * .cu).
  */
-#include "kernel.h"
+#include "device.h"
 
 /* By the schedule that the variant stands at, where the kernel is not given at that level: the one
  * that runs if the gate has been asked (the kernel was launched, or its cubin made), else the first

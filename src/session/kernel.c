@@ -6,6 +6,7 @@
  * tests/lang/kernel_*.tile.
  */
 #include "kernel.h"
+#include "device.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

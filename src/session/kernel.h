@@ -8,7 +8,6 @@
 #define TILESH_SESSION_KERNEL_H
 
 #include "impl.h"
-#include "gpu/gpu.h"
 #include "ir/build.h"
 #include "lower/lower.h"
 
@@ -144,6 +143,7 @@ typedef struct SpecStatic {
   size_t at;
   int64_t value;
 } SpecStatic;
+/* Gives the i-th parameter an integer. */
 void spec_set(SemaSpec *spec, size_t i, int64_t value);
 /* The tile-level IR of a specialisation like `from` but for n parameters, in the arena; NULL where
  * it cannot be built so, of which nobody is told. */
@@ -177,22 +177,6 @@ Arena *spec_arena(const Launch *l);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
 double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
-
-/* The device (device.c, device_launch.c, device_build.c). */
-/* Times launches of it on the device; figures in milliseconds. */
-void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
-/* Times cuBLASLt's product of the same arguments, after device_time; false with a reason where the
- * launch is none, or where the library is not there (peer.c). */
-bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
-/* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
-double device_roofline(Launch *l, double ms, double flops, double bytes);
-const GpuProps *device_props(Session *s); /* NULL: no device is open */
-void device_program_free(DeviceProgram *p);
-/* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
- * bytes of shared memory beside facts->shared_bytes. */
-const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);
-/* CUDA text, PTX or cubin of the launch's kernel. */
-void device_emit(Launch *l, SessionEmit stage, Str *out);
 
 /* Prints the stage (emit.c). */
 void launch_emit(Launch *l, SessionEmit stage, Str *out);

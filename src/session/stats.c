@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "device.h"
 
 enum { RESERVED = 1 << 10 }; /* bytes: the system's share of each block */
 
