@@ -86,6 +86,8 @@ static bool plan_load(Copies *c, IrCopy *x) {
     why = "it is written, padded or converted";
   if (!why && (!sched_whole(&x->dst) || tile->rank != 2))
     why = "its tile is not filled whole";
+  if (!why && tile->layout && tile->layout->kind != IRL_SWIZZLE)
+    why = "the program states a layout that tensor maps do not have";
   if (why) {
     c->declined = true;
     sched_decline(c->r, "the copy of `%s` into `%s`: %s", x->src.buf->name, tile->name, why);
@@ -100,7 +102,10 @@ static bool plan_load(Copies *c, IrCopy *x) {
                   tile->name);
     return false;
   }
+  IrLayout *stated = tile->layout;
   tile->layout = swizzled(c->k, tile, inner);
+  if (stated && stated->amount < tile->layout->amount) /* as narrow as the program says */
+    tile->layout->amount = stated->amount;
   x->engine = IRE_TMA;
   return true;
 }

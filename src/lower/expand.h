@@ -61,6 +61,9 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; fals
 bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
 bool expand_dot(Simple *s, IrStmt *st);
 
+/* expand_layout.c: the element's offset, i32, of a tile with a map of its own. */
+IrExpr *expand_mapped(Simple *s, const Place *p, IrExpr *const *at);
+
 /* Shared tiles lie as their copies and products want them. */
 void expand_lay_tiles(Simple *s);
 

@@ -15,7 +15,7 @@ enum { STEP = 16, ROWS = 16, COLUMNS = 8 };
 /* The operand's memory has 16 bytes next to each other where ldmatrix wants them. */
 static bool operand_ok(Simple *s, const IrRegion *r) {
   const Place *p = low_place_of(s, r->buf);
-  if (ir_region_rank(r) != 2 || !p->tile || r->buf->space == IRS_LOCAL)
+  if (ir_region_rank(r) != 2 || !p->tile || p->map || p->pad % 8 || r->buf->space == IRS_LOCAL)
     return false;
   for (int d = 0; d < r->buf->rank; d++) {
     const IrAxis *x = &r->axis[d];

@@ -64,8 +64,10 @@ static int64_t aligned_elements(Simple *s, const IrBuffer *b) {
   int64_t size = (int64_t)dtype_size(b->dtype), align = VECTOR_BYTES;
   if (!p->tile)
     align = lower_fact(s->request, b).align;
+  else if (p->map)
+    return 1;
   else if (p->rank > 1) {
-    int64_t pitch = p->extent[p->columns ? p->rank - 2 : p->rank - 1] * size;
+    int64_t pitch = (p->extent[p->columns ? p->rank - 2 : p->rank - 1] + p->pad) * size;
     align = least(align, pitch & -pitch);
   }
   return align > size ? align / size : 1;
@@ -173,8 +175,10 @@ IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at) {
     turn = low_mul(s, low_quotient(s, turn, p->chunk_rows), low_i32(s, each));
     col = ir_op2(s->k, OP_XOR, col, turn);
   }
-  int64_t pitch = p->rank ? p->extent[inner_axis(p)] : 1;
+  int64_t pitch = p->rank ? p->extent[inner_axis(p)] + p->pad : 1;
   IrExpr *sum = low_add(s, low_mul(s, row, low_i32(s, pitch)), col);
+  if (p->map)
+    sum = expand_mapped(s, p, at);
   if (p->stage)
     sum =
         low_add(s, low_mul(s, p->stage, low_i32(s, p->bytes / (int64_t)dtype_size(b->dtype))), sum);

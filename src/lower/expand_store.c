@@ -15,7 +15,7 @@ enum { MOST_BYTES = 65536, CHUNK = 16, SPAN = 128 };
  * and 128 bytes have, a power of two; rows that lie side by side in 128 bytes change together. */
 static void set_swizzle(Simple *s, const IrBuffer *b, int rows) {
   Place *p = low_place_of(s, b);
-  if (!p->tile || p->frag || p->chunks > 1 || p->rank < 2 || p->printed || p->spilled)
+  if (!p->tile || p->stated || p->frag || p->chunks > 1 || p->rank < 2 || p->printed || p->spilled)
     return;
   int64_t pitch = p->extent[p->columns ? p->rank - 2 : p->rank - 1] * (int64_t)dtype_size(b->dtype);
   int64_t span = pitch & -pitch;
@@ -127,9 +127,10 @@ static bool lay_columns(IrStmt *st, void *ctx) {
   Place *p = low_place_of(s, c->dst.buf);
   Only only = {.s = s, .buf = c->dst.buf};
   int axis = -1;
-  if (!p->tile || p->frag || p->printed || p->rank != 2 || !low_is_global(s, &c->src) ||
-      p->extent[0] % 8 || !expand_whole(s, &c->dst) || c->dst.buf->dtype != c->src.buf->dtype ||
-      expand_vector_axis(s, &c->src, &axis) < 2 || axis != 0)
+  if (!p->tile || p->stated || p->frag || p->printed || p->rank != 2 ||
+      !low_is_global(s, &c->src) || p->extent[0] % 8 || !expand_whole(s, &c->dst) ||
+      c->dst.buf->dtype != c->src.buf->dtype || expand_vector_axis(s, &c->src, &axis) < 2 ||
+      axis != 0)
     return true;
   ir_walk(&s->k->body, note_only, &only);
   if (only.copies == 1 && !only.others)

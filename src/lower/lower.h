@@ -51,6 +51,8 @@ typedef struct LowerTile {
   int stages;              /* copies, one behind the other */
   int chunks, chunk_rows;  /* 16-byte parts of a row that change places, and every how many rows */
   bool columns;            /* the last two axes lie the other way round */
+  int64_t pad;             /* elements between rows */
+  const int64_t *map;      /* or the place of each element, in elements; NULL: row by row */
   int64_t swizzle;         /* bytes: 32, 64, 128, as tensor maps have it; 0: none */
   const struct Frag *frag; /* REGISTERS; private to src/lower */
 } LowerTile;

@@ -35,9 +35,13 @@ typedef struct Place {
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
   int chunk_rows;   /* rows from one change to the next */
   bool columns;     /* its last two axes lie the other way round */
-  bool shared;      /* a fragment that some statement needs in shared memory */
-  int stages;       /* copies in shared memory, one behind the other; 0 and 1: one … */
-  IrExpr *stage;    /* … and the one in hand, an i32; NULL: the first */
+  bool stated;      /* the author says how it lies: */
+  int64_t pad;      /* elements between rows, */
+  const IrLayout *map;   /* or by this map, … */
+  const int64_t *map_at; /* … whose values these are, in row-major order */
+  bool shared;           /* a fragment that some statement needs in shared memory */
+  int stages;            /* copies in shared memory, one behind the other; 0 and 1: one … */
+  IrExpr *stage;         /* … and the one in hand, an i32; NULL: the first */
 } Place;
 
 struct Point; /* expand.h: the point of an iteration over registers in hand */
@@ -121,6 +125,7 @@ void low_broadcast(Simple *s, IrVar *var, IrExpr *(*then)(Simple *s, void *ctx),
 
 /* simple_place.c: places and barriers. */
 bool low_place_tiles(Simple *s);
+void low_stated_layouts(Simple *s);               /* expand_layout.c: `layout` of shared tiles */
 void low_note_tile(Simple *s, const IrBuffer *b); /* a tile that a pass of this lowering adds */
 Place *low_place_of(Simple *s, const IrBuffer *b);
 void low_note_buffer(Simple *s, const IrBuffer *b,

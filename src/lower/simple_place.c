@@ -236,11 +236,18 @@ static void to_ring(Simple *s, const IrBuffer *b) {
   p->home = home;
 }
 
+/* Than row by row, in shared memory. */
+static bool lies_otherwise(const Place *p) {
+  return !p->spilled && !p->frag &&
+         (p->stages > 1 || p->chunks > 1 || p->columns || p->pad || p->map);
+}
+
 /* Moves the largest tile to scratch until the rest fits: without tiles nothing is left that could
  * be too much. */
 bool low_place_tiles(Simple *s) {
   bool spilled = false;
   ir_walk(&s->k->body, find_tiles, s);
+  low_stated_layouts(s);
   if (s->registers) {
     expand_infer(s);
     expand_stage_reads(s);
@@ -264,7 +271,7 @@ bool low_place_tiles(Simple *s) {
     if (s->place.v[i].tile && !s->place.v[i].frag)
       s->k->buffers.v[i]->space = IRS_SHARED;
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].stages > 1 || s->place.v[i].chunks > 1 || s->place.v[i].columns)
+    if (lies_otherwise(&s->place.v[i]))
       to_ring(s, s->k->buffers.v[i]);
   low_note_tiles(s);
   if (spilled)

@@ -20,7 +20,9 @@ static LowerTile tile_of(const Simple *s, const Place *p, const IrBuffer *b) {
   t.chunks = p->chunks;
   t.chunk_rows = p->chunk_rows;
   t.columns = p->columns || (l && l->columns);
-  t.swizzle = l && l->kind == IRL_SWIZZLE ? l->amount : 0;
+  t.pad = p->pad;
+  t.map = p->map_at;
+  t.swizzle = !p->stated && l && l->kind == IRL_SWIZZLE ? l->amount : 0;
   t.frag = p->frag ? arena_copy(s->request->notes->arena, p->frag, sizeof *p->frag) : NULL;
   return t;
 }
@@ -56,11 +58,13 @@ int64_t lower_tile_byte(const LowerTile *t, const int64_t *index) {
       rows *= t->extent[d];
     }
   }
+  if (t->map)
+    return t->offset + t->map[row * pitch + col] * size;
   if (t->swizzle && pitch * size >= t->swizzle)
     return t->offset + swizzled(t->swizzle, rows, row, col * size);
   if (t->chunks > 1)
     col ^= row % ((int64_t)t->chunks * t->chunk_rows) / t->chunk_rows * (16 / size);
-  return t->offset + (row * pitch + col) * size;
+  return t->offset + (row * (pitch + t->pad) + col) * size;
 }
 
 /* Adds what a number's digits say to the coordinates. */

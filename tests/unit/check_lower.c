@@ -311,6 +311,41 @@ START_TEST(products_of_tensor_cores) {
 }
 END_TEST
 
+/* Where elements lie changes nothing of what they are: products, copies, elements, reductions. */
+START_TEST(layouts) {
+  static const char *const lies[][2] = {
+      {"layout swizzle(64)", "layout swizzle(128)"},
+      {"layout swizzle(32)", "layout padded(8)"},
+      {"layout padded(3)", "layout swizzle(32)"},
+      {"layout (i, j) -> j*130 + 2*i", "layout padded(8)"},
+      {"layout (i, j) -> i*32 + (j ^ i % 4 * 8)", "layout (i, j) -> i*64 + j"}};
+  Arena *a = arena_new(NULL, "texts");
+  for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+    const char *text = arena_printf(
+        a,
+        "kernel mm tile(A: f16[M, K] strided, B: f16[K, N] strided) -> (C: f16[M, N] strided, "
+        "D: f32[M] strided) {\n"
+        "  grid bx, by = ceildiv(N, 64), ceildiv(M, 64)\n"
+        "  shared As: f16[64, 32] %s\n  shared Bs: f16[32, 64] %s\n"
+        "  fragment acc: f32[64, 64]\n  fragment d: f32[64]\n"
+        "  map i, j in [64, 64] { store acc[i, j] = 1.0 }\n"
+        "  for ko: i64 = 0, ceildiv(K, 32), 1 pipelined(3) {\n"
+        "    copy As = A[by*64:+_, ko*32:+_]\n    copy Bs = B[ko*32:+_, bx*64:+_]\n"
+        "    dot acc += As @ Bs\n  }\n"
+        "  copy As = A[by*64:+_, 0:+_]\n"
+        "  parallel i, j in [32, 32] { load x: f16 = As[i, j]\nstore As[i, j] = x + 1.0:f16 }\n"
+        "  reduce d = sum(As) axis 1\n"
+        "  if bx == 0 { copy D[by*64:+_] = d }\n"
+        "  copy C[by*64:+_, bx*64:+_] = acc\n"
+        "}\n",
+        lies[i][0], lies[i][1]);
+    same(text, "M=100,N=70,K=50");
+    same(text, "M=64,N=64,K=0");
+  }
+  arena_free(a);
+}
+END_TEST
+
 /* A product whose result, reduced by rows and rounded, is the operand of the next. */
 START_TEST(products_in_a_row) {
   static const char text[] =
@@ -870,6 +905,7 @@ int main(void) {
   tcase_set_timeout(c, 120);
   tcase_add_test(c, products);
   tcase_add_test(c, products_of_tensor_cores);
+  tcase_add_test(c, layouts);
   tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, banks);
   tcase_add_test(c, products_transposed_and_in_place);
