@@ -11,15 +11,15 @@
 
 bool eval_mma_takes(DType t) {
   return t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F8E4M3 || t == DT_F8E5M2 ||
-         t == DT_I8;
+         t == DT_I8 || t == DT_U8;
 }
 
-/* f32 operands are read as tf32; i8 become i32 in the same cells. */
+/* f32 operands are read as tf32; 8-bit integers become i32 in the same cells. */
 void eval_mma_unpack(DType t, const void *raw, float *out, size_t n) {
   const int8_t *bytes = raw;
-  if (t == DT_I8) {
+  if (t == DT_I8 || t == DT_U8) {
     for (size_t i = 0; i < n; i++) {
-      int32_t v = bytes[i];
+      int32_t v = t == DT_I8 ? bytes[i] : (uint8_t)bytes[i];
       memcpy(out + i, &v, sizeof v);
     }
   } else if (t == DT_F32) {
@@ -36,7 +36,7 @@ void eval_mma_unpack(DType t, const void *raw, float *out, size_t n) {
 
 void eval_mma_multiply(const EvalBlock *b, DType t, EvalTile *x) {
   x->exact = t != DT_BF16 && t != DT_F32;
-  if (t == DT_I8)
+  if (t == DT_I8 || t == DT_U8)
     b->kernels->i32(x);
   else
     b->kernels->f32(x);

@@ -263,7 +263,7 @@ static EvalResult uniform(EvalAgent *a, const EvalOperand *o, const char *what) 
 
 /* Shapes that exist, in registers that fit them. */
 static EvalResult check_form(EvalAgent *a, const EvalOperand *d, const Product *p) {
-  DType acc = p->type == DT_I8 ? DT_I32 : DT_F32;
+  DType acc = dtype_is_int(p->type) ? DT_I32 : DT_F32;
   if (p->n < 8 || p->n > 256 || p->n % 8 || d->count != p->n / 2 || d->type != acc)
     return eval_fault(a, E0473,
                       "a product of %d columns into %d registers of %s: N / 2 registers of "

@@ -304,8 +304,9 @@ static void check_tma(Verify *v, const IrOp *op, int map, int shared, int coordi
 /* What the tensor cores multiply; f32 as tf32. */
 static void check_mma_type(Verify *v, const IrOp *op, int i) {
   DType t = op->operand[i].dtype;
-  if (t != DT_F16 && t != DT_BF16 && t != DT_F32 && t != DT_F8E4M3 && t != DT_F8E5M2 && t != DT_I8)
-    ir_verify_error(v, E0661, "`%s` multiplies f16, bf16, f32 (as tf32), f8 or i8, not %s",
+  if (t != DT_F16 && t != DT_BF16 && t != DT_F32 && t != DT_F8E4M3 && t != DT_F8E5M2 &&
+      t != DT_I8 && t != DT_U8)
+    ir_verify_error(v, E0661, "`%s` multiplies f16, bf16, f32 (as tf32), f8, i8 or u8, not %s",
                     op_info(op->op)->name, dtype_name(t));
 }
 
@@ -323,7 +324,9 @@ static void check_wgmma_type(Verify *v, const IrOp *op, int i) {
 
 /* i: the operand that is the type of A and B. */
 static void want_accumulators(Verify *v, const IrOp *op, int i) {
-  DType t = op->operand[i].dtype, acc = t == DT_I8 ? DT_I32 : DT_F32;
+  DType t = op->operand[i].dtype, acc = t == DT_F64 ? DT_F64 : DT_F32;
+  if (t == DT_I8 || t == DT_U8)
+    acc = DT_I32;
   if (op->operand[0].buf->dtype != acc)
     ir_verify_error(v, E0661, "`%s` of %s accumulates in %s, not %s", op_info(op->op)->name,
                     dtype_name(t), dtype_name(acc), dtype_name(op->operand[0].buf->dtype));

@@ -71,11 +71,11 @@ static bool find_along(IrStmt *st, void *ctx) {
   return true;
 }
 
-/* 8-bit operands only with K side by side: there is nothing that turns them. */
+/* Operands not of 16 bits only with K side by side: there is nothing that turns them. */
 static bool turns(Copies *c, const IrBuffer *tile, int inner) {
   Along x = {tile, {false, false}};
   ir_walk(&c->k->body, find_along, &x);
-  return dtype_size(tile->dtype) == 1 && x.axis[1 - inner];
+  return dtype_size(tile->dtype) != 2 && x.axis[1 - inner];
 }
 
 /* 16-bit operands may lie either way; the patterns repeat by eight rows. */
@@ -97,8 +97,8 @@ static bool plan_load(Copies *c, IrCopy *x) {
   if (sched_extent(tile, 1 - inner) % 8 || turns(c, tile, inner)) {
     c->declined = true;
     sched_decline(c->r,
-                  "`%s` has not a multiple of 8 rows, or 8-bit elements whose K is not the "
-                  "axis of stride 1",
+                  "`%s` has not a multiple of 8 rows, or elements not of 16 bits whose K is "
+                  "not the axis of stride 1",
                   tile->name);
     return false;
   }

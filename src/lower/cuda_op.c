@@ -388,6 +388,8 @@ static const char *wgmma_type(DType t) {
     return "tf32";
   case DT_I8:
     return "s8";
+  case DT_U8:
+    return "u8";
   default:
     return NULL;
   }
@@ -396,7 +398,7 @@ static const char *wgmma_type(DType t) {
 /* m64nN: integers have fewer shapes (PTX ISA, "wgmma.mma_async", shapes). */
 static bool wgmma_columns(const Wgmma *w) {
   return w->n >= 8 && w->n <= 256 && w->n % 8 == 0 &&
-         (w->t != DT_I8 || w->n <= 24 || w->n == 32 || w->n % 16 == 0);
+         (!dtype_is_int(w->t) || w->n <= 24 || w->n == 32 || w->n % 16 == 0);
 }
 
 /* One function a shape, so that the call site is short. */
@@ -420,7 +422,7 @@ static void outputs(Str *s, const Wgmma *w) {
              i == 0       ? "    : "
              : i % 8 == 0 ? ",\n      "
                           : ", ",
-             w->fresh ? "=" : "+", w->t == DT_I8 ? "r" : "f", i);
+             w->fresh ? "=" : "+", dtype_is_int(w->t) ? "r" : "f", i);
   str_addc(s, '\n');
 }
 
@@ -428,7 +430,7 @@ static void outputs(Str *s, const Wgmma *w) {
  * a predicate and must be made inside. k is 32 bytes of the operands; only 16-bit types have the
  * transposition immediates (PTX ISA, "wgmma.mma_async"). volatile keeps the order of a batch. */
 static void write_wgmma(Printer *p, const char *name, const Wgmma *w) {
-  bool integer = w->t == DT_I8, turns = dtype_bits(w->t) == 16;
+  bool integer = dtype_is_int(w->t), turns = dtype_bits(w->t) == 16;
   int n = w->n / 2, a = w->from_registers ? 4 : 1;
   Str s = str_new(p->a);
   str_addf(&s, "TS_FN void %s(%s *d, %s a, unsigned long long b%s) {\n", name,

@@ -37,6 +37,11 @@ static int64_t promote_depth(const IrDot *d) {
   return d->promote > 0 ? d->promote : 128;
 }
 
+/* Integers of 8 bits. */
+static bool is_byte(DType t) {
+  return t == DT_I8 || t == DT_U8;
+}
+
 /* K in registers comes from an accumulator, whose columns pair up as 16-bit operands want them. */
 static bool operand_ok(Select *s, const IrRegion *x, bool first) {
   IrRegion straight = *x;
@@ -48,14 +53,16 @@ static bool operand_ok(Select *s, const IrRegion *x, bool first) {
   return true;
 }
 
-/* Types of operands that the tensor cores multiply, and what they add up in. */
+/* Types of operands that the tensor cores multiply, and what they add up in; f32 where the program
+ * lets its last bits go. */
 static bool types_ok(Select *s, const IrDot *d) {
-  DType t = d->a.buf->dtype, acc = t == DT_I8 ? DT_I32 : DT_F32;
-  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || t == DT_I8;
+  DType t = d->a.buf->dtype, acc = is_byte(t) ? DT_I32 : DT_F32;
+  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || is_byte(t) ||
+               (t == DT_F32 && d->tf32);
   if (!known || d->b.buf->dtype != t)
     return decline(s, "is no operand of a type of the tensor cores like its partner", d->a.buf);
-  if (dtype_size(t) == 1 && d->a.buf->space == IRS_FRAGMENT)
-    return decline(s, "is an operand of 8 bits in registers, which would have to be shuffled",
+  if (dtype_size(t) != 2 && d->a.buf->space == IRS_FRAGMENT)
+    return decline(s, "is an operand in registers, not of 16 bits, which would have to be shuffled",
                    d->a.buf);
   if (d->c.buf->dtype != acc || d->c.buf->space != IRS_FRAGMENT || !sched_whole(&d->c))
     return decline(s, "is not a whole fragment of the type that products add up in", d->c.buf);
@@ -70,7 +77,7 @@ static bool shape_ok(Select *s, const IrDot *d) {
   if (!types_ok(s, d))
     return false;
   if (m % 64 || n % 8 || n > 256 || n == 0 || depth % step || depth == 0 || m == 0 ||
-      (t == DT_I8 && n > 24 && n % 16))
+      (is_byte(t) && n > 24 && n % 16))
     return decline(s, "is no result of rows by 64, columns by 8 up to 256, and K by 32 bytes",
                    d->c.buf);
   if (promotes(d) && depth > promote_depth(d))

@@ -112,9 +112,25 @@ END_TEST
   "dot s += As @ Bs.T\n}\n"                                                                        \
   "copy C[by*128:+128, bx*" n ":+" n "] = s\n}\n"
 
+static const char tf32[] =
+    "kernel t tile(A: f32[M, K], B: f32[N, K]) -> (C: f32[M, N]) {\n"
+    "grid bx, by = ceildiv(N, 128), ceildiv(M, 128)\n"
+    "shared As: f32[128, 32]\nshared Bs: f32[128, 32]\nfragment s: f32[128, 128]\n"
+    "map i, j in [128, 128] { store s[i, j] = 0.0 unchecked }\n"
+    "for k: i64 = 0, ceildiv(K, 32), 1 pipelined(3) {\n"
+    "copy As = A[by*128:+128, k*32:+32]\ncopy Bs = B[bx*128:+128, k*32:+32]\n"
+    "dot s += As @ Bs.T tf32\n}\n"
+    "copy C[by*128:+128, bx*128:+128] = s\n}\n";
+
+START_TEST(tf32_on_request) {
+  passes(tf32, "schedule: warpgroup", 4);
+}
+END_TEST
+
 START_TEST(eight_bits) {
   passes(NARROW("f8e4m3", "f32", "128"), "schedule: warpgroup", 0); /* QGMMA */
   passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0);     /* IGMMA */
+  passes(NARROW("u8", "i32", "128"), "schedule: warpgroup", 0);
 }
 END_TEST
 
@@ -232,7 +248,8 @@ START_TEST(roles_of_the_author) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {plain_products,      eight_bits, causal_attention, registers, rows,
-                                roles_of_the_author, NULL};
+  const TTest *const tests[] = {
+      plain_products, tf32_on_request,     eight_bits, causal_attention, registers,
+      rows,           roles_of_the_author, NULL};
   return run_suite("gate", tests);
 }

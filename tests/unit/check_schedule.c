@@ -224,16 +224,18 @@ static void give_batched(Ev *e) {
   ev_give(e, "B", DT_BF16, 3, b, ev_small);
 }
 
-/* Eight bits: K lies side by side on both sides, f8 is promoted tile by tile of K. */
-#define NARROW(t, acc)                                                                             \
+/* K side by side on both sides, as types not of 16 bits want it; f8 is promoted tile by tile of K.
+ */
+#define LONG_K(t, acc, bk, how)                                                                    \
   "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
   "grid bx, by = ceildiv(N, 96), ceildiv(M, 128)\n"                                                \
-  "shared As: " t "[128, 128]\nshared Bs: " t "[96, 128]\nfragment s: " acc "[128, 96]\n"          \
+  "shared As: " t "[128, " bk "]\nshared Bs: " t "[96, " bk "]\nfragment s: " acc "[128, 96]\n"    \
   "map i, j in [128, 96] { store s[i, j] = " acc "(0) unchecked }\n"                               \
-  "for k: i64 = 0, ceildiv(K, 128), 1 pipelined(3) {\n"                                            \
-  "copy As = A[by*128:+128, k*128:+128]\ncopy Bs = B[bx*96:+96, k*128:+128]\n"                     \
-  "dot s += As @ Bs.T\n}\n"                                                                        \
+  "for k: i64 = 0, ceildiv(K, " bk "), 1 pipelined(3) {\n"                                         \
+  "copy As = A[by*128:+128, k*" bk ":+" bk "]\ncopy Bs = B[bx*96:+96, k*" bk ":+" bk "]\n"         \
+  "dot s += As @ Bs.T" how "\n}\n"                                                                 \
   "copy C[by*128:+128, bx*96:+96] = s\n}\n"
+#define NARROW(t, acc) LONG_K(t, acc, "128", "")
 
 static void give_narrow(Ev *e, DType t) {
   static const int64_t a[2] = {150, 336}, b[2] = {200, 336};
@@ -250,11 +252,31 @@ static void give_i8(Ev *e) {
   give_narrow(e, DT_I8);
 }
 
+static double bytes(int64_t i) {
+  return (double)((i * 7 + i / 9 * 5 + 3) % 256);
+}
+static void give_u8(Ev *e) {
+  static const int64_t a[2] = {150, 336}, b[2] = {200, 336};
+  ev_give(e, "A", DT_U8, 2, a, bytes);
+  ev_give(e, "B", DT_U8, 2, b, bytes);
+}
+static void give_f32(Ev *e) {
+  give_narrow(e, DT_F32);
+}
+
 START_TEST(eight_bits) {
   static const char *const c[] = {"C", NULL};
   check_text(NARROW("f8e4m3", "f32"), give_e4m3, c);
   check_text(NARROW("f8e5m2", "f32"), give_e5m2, c);
   check_text(NARROW("i8", "i32"), give_i8, c);
+  check_text(NARROW("u8", "i32"), give_u8, c);
+}
+END_TEST
+
+START_TEST(tf32_on_request) {
+  static const char *const c[] = {"C", NULL};
+  check_text(LONG_K("f32", "f32", "32", " tf32"), give_f32, c);
+  check_text(LONG_K("f32", "f32", "24", " tf32"), give_f32, c);
 }
 END_TEST
 
@@ -339,8 +361,14 @@ START_TEST(declined_with_a_note) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {
-      products_of_all_orders, products_of_all_tiles, products_of_all_trips, eight_bits,
-      epilogues_and_batches,  chained_products,      declined_with_a_note,  NULL};
+  const TTest *const tests[] = {products_of_all_orders,
+                                products_of_all_tiles,
+                                products_of_all_trips,
+                                eight_bits,
+                                tf32_on_request,
+                                epilogues_and_batches,
+                                chained_products,
+                                declined_with_a_note,
+                                NULL};
   return run_suite("schedule", tests);
 }
