@@ -286,8 +286,17 @@ void eval_compile_load(Compiler *c, IrStmt *s) {
   in.dst = eval_reg_new(c, lanes, size, in_place);
   if (!in_place) /* a register that may point elsewhere serves nothing else */
     eval_reg_hold(c, in.dst);
-  c->depth = depth;
   emit_access(c, &s->as.access.at, in);
+  if (is_array(at->buf) && c->thread && v->uniform != IR_LANE_VARYING) {
+    Reg all = in.dst;
+    lanes = false;
+    in.dst = eval_reg_new(c, false, size, false);
+    eval_reg_hold(c, in.dst);
+    eval_emit(c,
+              (EvalInsn){
+                  .code = BC_FIRST, .dst = in.dst, .src = {all}, .type = in.type, .mask = c->mask});
+  }
+  c->depth = depth;
   eval_var_bind(c, v, in.dst, lanes);
 }
 

@@ -362,6 +362,17 @@ static EvalResult run_memory(EvalAgent *a, const EvalInsn *in) {
   }
 }
 
+/* Without any lane the value is nobody's. */
+static void first_lane(EvalAgent *a, const EvalInsn *in) {
+  size_t size = dtype_compute_size((DType)in->type);
+  const EvalMask *m = in->mask ? machine_reg(a, in->mask) : NULL;
+  int i = 0;
+  while (m && i < a->lanes - 1 && !m->on[i])
+    i++;
+  memcpy(machine_reg(a, in->dst), (const char *)machine_reg(a, in->src[0]) + (size_t)i * size,
+         size);
+}
+
 /* Instructions that neither jump nor touch memory. */
 static EvalResult run_value(EvalAgent *a, const EvalInsn *in) {
   void **r = a->reg;
@@ -375,6 +386,9 @@ static EvalResult run_value(EvalAgent *a, const EvalInsn *in) {
     return EVAL_OK;
   case BC_MOVE_LANES:
     move_lanes(a, in);
+    return EVAL_OK;
+  case BC_FIRST:
+    first_lane(a, in);
     return EVAL_OK;
   case BC_SPLAT: /* the whole register: strips differ in length */
     eval_fill_lanes(dtype_compute_size((DType)in->type), r[in->dst], r[in->src[0]],

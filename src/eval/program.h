@@ -23,6 +23,7 @@ typedef enum EvalCode {
   BC_MUL_I64,
   BC_MOVE_ONE,   /* dst = src[0] */
   BC_MOVE_LANES, /* dst = src[0] where the mask is on */
+  BC_FIRST,      /* dst = src[0] of the first lane where the mask is on: all have the same */
   BC_SPLAT,      /* lanes of dst = the one element src[0] */
   BC_INDEX,      /* lanes of dst = the MAP's index imm (i64) */
   BC_TID,        /* thread level: lanes of dst = thread index; BC_LANE: lane */

@@ -126,6 +126,16 @@ START_TEST(unordered) {
 }
 END_TEST
 
+/* What all lanes have in a register is one value: it decides and is assigned as one. */
+START_TEST(registers_of_all) {
+  expect(64,
+         "reg r: f32[2]\nstore r[0] = 7.0\nlocal l: f32[1]\nstore l[0] = 1.0\n"
+         "var w: f32 = 0.0\nload v: f32 = r[0]\nload u: f32 = l[0]\n"
+         "if v > u { set w = v }\nfor i: i32 = 0, i32(u), 1 { store y[t % 32] = w }",
+         seven, 32);
+}
+END_TEST
+
 START_TEST(places) {
   report(32, "reg r: f32[4]\nld_shared r[0:+4], 4*t", E0462, "multiple of 16", 2);
   report(32, "reg r: f32[4]\nld_shared r[0:+4], 4096 - 16 + 16*t", E0463,
@@ -423,6 +433,7 @@ int main(void) {
   tcase_add_test(c, compiled_checks);
   tcase_add_test(c, ordered_by_barriers);
   tcase_add_test(c, unordered);
+  tcase_add_test(c, registers_of_all);
   tcase_add_test(c, places);
   tcase_add_test(c, vectors);
   tcase_add_test(c, named_barriers);
