@@ -921,7 +921,7 @@ class Gen:
                 repeated(body, n)(dict(self.env))
                 break
             except (Overflow, KeyError):
-                body.pop(self.r.randrange(len(body)))
+                body.pop()
         return Stmt("", repeated(body, n), [(f"for {k} in {head} {{", body)]) if body else None
 
     def condition(self):
