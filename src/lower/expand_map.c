@@ -128,6 +128,23 @@ static void define_indices(Simple *s, const IrMap *m, const Point *p) {
   }
 }
 
+/* For ir_walk: loops of the body have jumps of their own. */
+static bool finds_continue(IrStmt *st, void *ctx) {
+  *(bool *)ctx |= st->kind == IRK_CONTINUE;
+  return st->kind != IRK_FOR && st->kind != IRK_WHILE;
+}
+
+/* What ends an iteration must have a loop to go on with, even over one register. */
+static void open_once(Simple *s, const Frag *f, IrStmt *st) {
+  bool found = false;
+  IrStmt *loop;
+  ir_walk(&st->as.map.body, finds_continue, &found);
+  if (!found || f->nreg > 0)
+    return;
+  low_emit_for(s, "once", low_i32(s, 0), low_i32(s, 1), low_i32(s, 1), &loop);
+  low_enter(s, &loop->as.loop.body);
+}
+
 bool expand_map(Simple *s, IrStmt *st) {
   const IrMap *m = &st->as.map;
   const Frag *f = expand_map_frag(s, st);
@@ -139,6 +156,7 @@ bool expand_map(Simple *s, IrStmt *st) {
   low_fence(s);
   IrBlock *outer = s->out;
   bool one = expand_only_memory(s, st);
+  open_once(s, f, st);
   low_enter_if(s, one ? expand_is_owner(s, f) : NULL);
   expand_open(s, f, 1, &p, &before);
   p.one = one;

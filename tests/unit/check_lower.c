@@ -583,6 +583,20 @@ START_TEST(copies_of_threads) {
 }
 END_TEST
 
+/* An iteration that ends early goes on with the next, not with the loop around. */
+START_TEST(iterations_end_early) {
+  same("kernel early tile(A: f32[40], B: f32[1]) -> (X: f32[40] = 0, Y: f32[1] = 0) {\n"
+       "  fragment f: f32[40]\n  fragment g: f32[1]\n  copy f = A\n  copy g = B\n"
+       "  for k: i64 = 0, 3, 1 {\n"
+       "    parallel i in [40] {\n      load v: f32 = f[i]\n      if v < 0.0 { continue }\n"
+       "      for j: i64 = 0, 2, 1 { if j == k { continue }\n store f[i] = v + 1.0 }\n    }\n"
+       "    parallel i in [1] {\n      load v: f32 = g[i]\n      if k == 1 { continue }\n"
+       "      store g[i] = v + 1.0\n    }\n  }\n"
+       "  copy X = f\n  copy Y = g\n}\n",
+       "");
+}
+END_TEST
+
 START_TEST(pads_convert) {
   same("kernel pads tile(A: i32[N], B: f32[N], H: f16[N]) -> (X: f32[16], Y: i32[16], Z: f64[16]) "
        "{\n"
@@ -917,6 +931,7 @@ int main(void) {
   tcase_add_test(c, copies_of_fragments);
   tcase_add_test(c, copies_of_threads);
   tcase_add_test(c, copies_of_threads);
+  tcase_add_test(c, iterations_end_early);
   tcase_add_test(c, pads_convert);
   tcase_add_test(c, elements_and_control);
   tcase_add_test(c, parallel_loops);
