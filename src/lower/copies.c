@@ -13,6 +13,7 @@ typedef struct Copies {
   IrKernel *k;
   const LowerRequest *r;
   bool declined;
+  bool author;     /* roles of the author's, whose tiles may have an axis of stages */
   IrBlock allocs;  /* staging tiles */
   int64_t staging; /* bytes a staging tile may have */
 } Copies;
@@ -50,7 +51,7 @@ static int inner_axis(const Copies *c, const IrRegion *g) {
  * product reads. */
 static IrLayout *swizzled(IrKernel *k, const IrBuffer *tile, int inner) {
   IrLayout *l = ARENA_NEW(k->arena, IrLayout);
-  int64_t bytes = sched_extent(tile, inner) * (int64_t)dtype_size(tile->dtype);
+  int64_t bytes = sched_side(tile, inner) * (int64_t)dtype_size(tile->dtype);
   l->kind = IRL_SWIZZLE;
   l->amount = bytes > 64 ? 128 : bytes > 32 ? 64 : 32;
   l->columns = inner == 0;
@@ -84,7 +85,8 @@ static bool plan_load(Copies *c, IrCopy *x) {
   const char *why = tensor_trouble(c, &x->src);
   if (!why && (x->src.buf->role != IRR_IN || x->pad || x->src.buf->dtype != tile->dtype))
     why = "it is written, padded or converted";
-  if (!why && (!sched_whole(&x->dst) || tile->rank != 2))
+  if (!why && !(c->author ? sched_matrix(&x->dst) && !x->dst.trans
+                          : sched_whole(&x->dst) && tile->rank == 2))
     why = "its tile is not filled whole";
   if (!why && tile->layout && tile->layout->kind != IRL_SWIZZLE)
     why = "the program states a layout that tensor maps do not have";
@@ -94,7 +96,7 @@ static bool plan_load(Copies *c, IrCopy *x) {
     return false;
   }
   int inner = inner_axis(c, &x->src);
-  if (sched_extent(tile, 1 - inner) % 8 || turns(c, tile, inner)) {
+  if (sched_side(tile, 1 - inner) % 8 || turns(c, tile, inner)) {
     c->declined = true;
     sched_decline(c->r,
                   "`%s` has not a multiple of 8 rows, or elements not of 16 bits whose K is "
@@ -102,12 +104,22 @@ static bool plan_load(Copies *c, IrCopy *x) {
                   tile->name);
     return false;
   }
-  IrLayout *stated = tile->layout;
+  const IrLayout *stated = tile->layout;
+  if (c->author && stated && stated->columns != (inner == 0)) {
+    c->declined = true;
+    sched_decline(c->r, "`%s` is filled by copies of which one goes across", tile->name);
+    return false;
+  }
   tile->layout = swizzled(c->k, tile, inner);
   if (stated && stated->amount < tile->layout->amount) /* as narrow as the program says */
     tile->layout->amount = stated->amount;
   x->engine = IRE_TMA;
   return true;
+}
+
+bool low_plan_author_load(IrKernel *k, const LowerRequest *r, IrCopy *x) {
+  Copies c = {.k = k, .r = r, .author = true};
+  return plan_load(&c, x);
 }
 
 /* ---------------------------------------------------------------- results */

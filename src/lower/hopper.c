@@ -42,8 +42,8 @@ typedef struct Stores {
 
 static bool find_store(IrStmt *st, void *ctx) {
   Stores *x = ctx;
-  x->found |=
-      st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA && st->as.copy.src.buf == x->tile;
+  x->found |= st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA &&
+              (st->as.copy.src.buf == x->tile || st->as.copy.dst.buf == x->tile);
   return !x->found;
 }
 
@@ -57,19 +57,33 @@ bool hopper_owns(const IrKernel *k, const IrBuffer *tile) {
   return x.found;
 }
 
+int64_t hopper_matrix_bytes(const IrBuffer *b) {
+  int64_t span = b->layout->amount;
+  int64_t inner = sched_side(b, !b->layout->columns) * (int64_t)dtype_size(b->dtype);
+  return (inner + span - 1) / span * span * sched_side(b, b->layout->columns);
+}
+
 /* One stage, so that the next one's pattern begins where patterns begin. */
 static int64_t stage_bytes(const IrBuffer *b) {
-  return (sched_tile_bytes(b) + SPAN_MOST - 1) / SPAN_MOST * SPAN_MOST;
+  int64_t bytes = b->rank == 3 ? hopper_matrix_bytes(b) : sched_tile_bytes(b);
+  return (bytes + SPAN_MOST - 1) / SPAN_MOST * SPAN_MOST;
 }
 
 int64_t hopper_tile_bytes(const IrBuffer *b) {
-  return stage_bytes(b) * b->stages;
+  return stage_bytes(b) * (b->rank == 3 ? sched_extent(b, 0) : b->stages);
 }
 
 IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b) {
   const Place *p = low_place_of(s, b);
   IrExpr *base = low_i32(s, b->offset);
   return p->stage ? low_add(s, low_mul(s, p->stage, low_i32(s, stage_bytes(b))), base) : base;
+}
+
+IrExpr *hopper_region_at(Simple *s, const IrRegion *r) {
+  if (r->buf->rank < 3)
+    return hopper_tile_at(s, r->buf);
+  IrExpr *stage = ir_cast(s->k, r->axis[0].origin, DT_I32);
+  return low_add(s, low_mul(s, stage, low_i32(s, stage_bytes(r->buf))), low_i32(s, r->buf->offset));
 }
 
 IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage) {
@@ -331,7 +345,7 @@ static void produce(Simple *s, const IrBlock *body) {
 }
 
 /* Which warpgroup this is comes from the number of the warp, which is the same in all of it. */
-static void consume(Simple *s, IrBlock *body, int first_warp) {
+static void number_groups(Simple *s, int first_warp) {
   IrKernel *k = s->k;
   IrExpr *warp = ir_expr(k, OP_WARP, DT_NONE, NULL, 0);
   IrExpr *group = ir_op2(k, OP_SUB, ir_op2(k, OP_FLOORDIV, warp, low_i32(s, GROUP_WARPS)),
@@ -341,9 +355,42 @@ static void consume(Simple *s, IrBlock *body, int first_warp) {
   s->hopper->group->hi = s->hopper->groups - 1;
   IrExpr *lane = ir_op2(k, OP_MOD, ir_ref(k, s->tid), low_i32(s, GROUP_THREADS));
   s->hopper->first = low_emit_let(s, "first_thread", ir_op2(k, OP_EQ, lane, low_i32(s, 0)));
+}
+
+static void consume(Simple *s, IrBlock *body, int first_warp) {
+  number_groups(s, first_warp);
   ring_variables(s, false);
   hopper_find_casts(s, body);
   low_points(s, body);
+}
+
+typedef struct Work {
+  bool copies, products;
+} Work;
+
+static bool find_work(IrStmt *st, void *ctx) {
+  Work *w = ctx;
+  w->copies |= st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA;
+  w->products |= st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA;
+  return true;
+}
+
+bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before) {
+  Work w = {false, false};
+  *before = s->out;
+  ir_walk(&r->body, find_work, &w);
+  if (!w.copies && !w.products)
+    return false;
+  s->hopper = ARENA_NEW(s->arena, Hopper);
+  s->hopper->groups = r->warps / GROUP_WARPS;
+  s->alone = w.copies;
+  if (s->alone) {
+    low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
+    return true;
+  }
+  number_groups(s, r->first_warp);
+  hopper_find_casts(s, &r->body);
+  return true;
 }
 
 static void expand_role(Simple *s, IrRoleBody *from, IrRoleBody *to, bool producer) {

@@ -35,8 +35,14 @@ int hopper_groups(const IrKernel *k);
 /* Whether a tile is a ring's, or stages results for the tensor memory accelerator: the program's
  * other shared tiles are as they are anywhere. */
 bool hopper_owns(const IrKernel *k, const IrBuffer *tile);
+/* Bytes of one stage of a swizzled tile as boxes fill it. */
+int64_t hopper_matrix_bytes(const IrBuffer *b);
 /* Bytes that a shared tile takes in such a kernel, all stages together. */
 int64_t hopper_tile_bytes(const IrBuffer *b);
+
+/* A role of the author's that copies by TMA (then one thread is in it) or multiplies with wgmma;
+ * FALSE: neither, and nothing is opened. The caller enters *before again and forgets s->hopper. */
+bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before);
 
 /* Hooks: true where they took the statement. */
 bool hopper_roles(Simple *s, IrStmt *st);
@@ -62,6 +68,8 @@ IrOperand hopper_i(Simple *s, int64_t n); /* an i32 constant */
 IrOperand hopper_regs(IrBuffer *b, IrExpr *first, int n);
 /* Byte address of a tile's stage in hand, i32. */
 IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b);
+/* The same of the stage that a region names, where the tile has an axis of stages. */
+IrExpr *hopper_region_at(Simple *s, const IrRegion *r);
 /* Byte address of a barrier of the stage in hand. */
 IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage);
 

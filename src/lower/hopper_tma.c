@@ -100,31 +100,49 @@ static int64_t box_rows(int64_t rows) {
   return n;
 }
 
-static void load_box(Simple *s, const IrCopy *c, const Box *x, int64_t panel, int64_t row) {
+/* The barrier that the bytes are counted at: the ring's, or the one that the author's copy signals.
+ */
+static IrExpr *barrier_of(Simple *s, const IrCopy *c) {
+  if (c->signal.buf)
+    return low_barrier_address(s, &c->signal);
   const HopperRing *r = ring_of(s, c->dst.buf);
-  int64_t rows = sched_extent(c->dst.buf, c->dst.buf->layout->columns);
+  return hopper_barrier(s, r->full, r->stage);
+}
+
+static void load_box(Simple *s, const IrCopy *c, const Box *x, IrExpr *barrier, int64_t panel,
+                     int64_t row) {
+  int64_t rows = sched_side(c->dst.buf, c->dst.buf->layout->columns);
   IrOperand o[3 + IR_MAX_RANK];
-  IrExpr *at = hopper_tile_at(s, c->dst.buf);
+  IrExpr *at = hopper_region_at(s, &c->dst);
   at = low_add(s, at, low_i32(s, (panel * rows + row) * x->swizzle));
   o[0] = hopper_e(at);
   o[1] = (IrOperand){.kind = IRO_TMAP, .tmap = map_of(s, c->src.buf, x)};
-  o[2] = hopper_e(hopper_barrier(s, r->full, r->stage));
+  o[2] = hopper_e(barrier);
   int n = coordinates(s, &c->src, x, low_i32(s, panel * x->inner), low_i32(s, row), o + 3);
   hopper_op(s, OP_TMA_LOAD, 3 + n, o);
+}
+
+/* Of an author's copy: it arrives once, with all its bytes. */
+static void expect(Simple *s, const IrCopy *c, IrExpr *barrier) {
+  if (c->signal.buf)
+    hopper_op(s, OP_MBAR_EXPECT_TX, 2,
+              (IrOperand[]){hopper_e(barrier), hopper_i(s, hopper_matrix_bytes(c->dst.buf))});
 }
 
 static void load(Simple *s, const IrCopy *c) {
   const IrBuffer *tile = c->dst.buf;
   int64_t span = tile->layout->amount, size = (int64_t)dtype_size(tile->dtype);
-  int64_t rows = sched_extent(tile, tile->layout->columns);
-  int64_t inner = sched_extent(tile, !tile->layout->columns) * size;
+  int64_t rows = sched_side(tile, tile->layout->columns);
+  int64_t inner = sched_side(tile, !tile->layout->columns) * size;
   Box x = {.unit = lower_fact(s->request, c->src.buf).unit_axis, .swizzle = span};
   x.row = other_axis(&c->src, x.unit);
   x.inner = span / size;
   x.rows = box_rows(rows);
+  IrExpr *barrier = barrier_of(s, c);
+  expect(s, c, barrier);
   for (int64_t panel = 0; panel * span < inner; panel++)
     for (int64_t row = 0; row < rows; row += x.rows)
-      load_box(s, c, &x, panel, row);
+      load_box(s, c, &x, barrier, panel, row);
 }
 
 /* ---------------------------------------------------------------- staging */

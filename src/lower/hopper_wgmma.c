@@ -22,7 +22,7 @@ static Operand operand_of(const IrRegion *r, bool first) {
   const IrLayout *l = r->buf->layout;
   int k_axis = (first ? 1 : 0) ^ (r->trans ? 1 : 0), inner = l->columns ? 0 : 1;
   return (Operand){
-      .span = l->amount, .rows = sched_extent(r->buf, 1 - inner), .across = inner != k_axis};
+      .span = l->amount, .rows = sched_side(r->buf, 1 - inner), .across = inner != k_axis};
 }
 
 /* Code of the swizzle in a descriptor, which is not that of a tensor map. */
@@ -46,7 +46,7 @@ static int64_t step_bytes(const Operand *o, int64_t i) {
 /* The leading offset is that of panels; where K lies side by side one panel is enough. */
 static void describe(Simple *s, Operand *o, const IrRegion *r, bool rows) {
   IrKernel *k = s->k;
-  IrExpr *at = hopper_tile_at(s, r->buf);
+  IrExpr *at = hopper_region_at(s, r);
   if (rows)
     at = low_add(s, at, low_mul(s, ir_ref(k, s->hopper->group), low_i32(s, block_bytes(o))));
   IrExpr *arg[] = {at, low_i32(s, o->across ? o->rows * o->span : UNIT), low_i32(s, 8 * o->span),

@@ -33,6 +33,15 @@ bool sched_whole(const IrRegion *r);
 /* Constant extent of a tile's axis. */
 int64_t sched_extent(const IrBuffer *b, int axis);
 
+/* Of a tile's last two axes, which a matrix is; the axis before them, if any, is of stages. */
+int64_t sched_side(const IrBuffer *b, int axis);
+/* Whether a region is all of a tile's matrix, transposed or not, in a stage that is there. */
+bool sched_matrix(const IrRegion *r);
+
+/* Plans one load by the tensor memory accelerator of a tile that may have stages (copies.c); FALSE
+ * with a note. */
+bool low_plan_author_load(IrKernel *k, const LowerRequest *r, IrCopy *x);
+
 /* Blocks are changed by building them anew. */
 void sched_push(IrKernel *k, IrBlock *b, IrStmt *s);
 /* Puts s before the i-th statement. */

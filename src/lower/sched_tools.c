@@ -93,6 +93,28 @@ int64_t sched_extent(const IrBuffer *b, int axis) {
   return ir_is_const(b->extent[axis], &n) ? n : 0;
 }
 
+int64_t sched_side(const IrBuffer *b, int axis) {
+  return sched_extent(b, b->rank - 2 + axis);
+}
+
+bool sched_matrix(const IrRegion *r) {
+  int first = r->buf->rank - 2;
+  int64_t lo, hi;
+  if (first != 0 && first != 1)
+    return false;
+  const IrAxis *stage = &r->axis[0];
+  if (first && (stage->keep || !ir_range(stage->origin, &lo, &hi) || lo < 0 ||
+                hi >= sched_extent(r->buf, 0)))
+    return false;
+  for (int i = first; i < r->buf->rank; i++) {
+    const IrAxis *x = &r->axis[i];
+    if (!x->keep || x->step != 1 || x->stop || !ir_is_const(x->origin, &lo) || lo != 0 ||
+        x->extent != sched_extent(r->buf, i))
+      return false;
+  }
+  return true;
+}
+
 bool sched_whole(const IrRegion *r) {
   int64_t origin;
   for (int i = 0; i < r->buf->rank; i++) {

@@ -207,6 +207,7 @@ void low_check_cond(Simple *s, IrExpr *cond);
 /* simple_roles.c: what the author schedules. */
 void low_init_barriers(Simple *s, const IrBuffer *b); /* after its declaration */
 void low_arrive(Simple *s, const IrAccess *a);
+IrExpr *low_barrier_address(Simple *s, const IrAccess *a); /* in shared memory, i32 */
 void low_await(Simple *s, const IrStmt *st);
 void low_author_roles(Simple *s, const IrStmt *st);
 

@@ -7,7 +7,7 @@
  */
 #include "hopper.h"
 
-enum { ALIGN = 16, BANKS_BYTES = 128, ONCE_BYTES = 16 * DT_COUNT };
+enum { ALIGN = 16, BANKS_BYTES = 128, PATTERN_BYTES = 1024, ONCE_BYTES = 16 * DT_COUNT };
 
 /* Vectors of 16 bytes may start at any tile. */
 static int64_t aligned(int64_t n) {
@@ -37,7 +37,7 @@ void low_note_tile(Simple *s, const IrBuffer *b) {
   p->bytes = n * (int64_t)dtype_size(b->dtype);
   while (s->owned.n <= b->id)
     VEC_PUSH(s->arena, &s->owned, false);
-  s->owned.v[b->id] = s->registers && hopper_groups(s->k) && hopper_owns(s->k, b);
+  s->owned.v[b->id] = s->registers && hopper_owns(s->k, b);
   if (s->owned.v[b->id])
     p->bytes = hopper_tile_bytes(b);
 }
@@ -93,6 +93,7 @@ static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
   int64_t bytes = taken(s, b), best = -1;
   for (size_t c = 0; c <= live->tile.n; c++) {
     int64_t at = c ? end_of(s, live->tile.v[c - 1]) : 0;
+    at = s->owned.v[b->id] ? (at + PATTERN_BYTES - 1) / PATTERN_BYTES * PATTERN_BYTES : at;
     bool free = best < 0 || at < best;
     for (size_t i = 0; i < live->tile.n && free; i++)
       free = end_of(s, live->tile.v[i]) <= at || live->tile.v[i]->offset >= at + bytes;

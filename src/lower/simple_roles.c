@@ -8,7 +8,7 @@
  * of a role. `registers =` moves registers between warpgroups where the sums allow it. Tests:
  * tests/lang/specialize_*, tests/unit/check_cuda.c.
  */
-#include "expand.h"
+#include "hopper.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool begins_once(Simple *s) {
 }
 
 /* Where it lies. Outside its array a fault is recorded, and the first is taken in its place. */
-static IrExpr *address_of(Simple *s, const IrAccess *a) {
+IrExpr *low_barrier_address(Simple *s, const IrAccess *a) {
   IrExpr *bad = low_check_access(s, a), *at = expand_shared_address(s, a->buf, a->index);
   return bad ? ir_op3(s->k, OP_SELECT, bad, low_i32(s, a->buf->offset), at) : at;
 }
@@ -61,7 +61,7 @@ void low_init_barriers(Simple *s, const IrBuffer *b) {
 void low_arrive(Simple *s, const IrAccess *a) {
   if (!has_barriers(s))
     return;
-  IrExpr *at = address_of(s, a);
+  IrExpr *at = low_barrier_address(s, a);
   low_barrier(s);
   IrBlock *before = low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
   emit_barrier_op(s, OP_MBAR_ARRIVE, at, NULL);
@@ -73,7 +73,8 @@ void low_await(Simple *s, const IrStmt *st) {
   if (!has_barriers(s))
     return;
   IrExpr *bit = ir_op2(s->k, OP_AND, st->as.barrier.parity, low_i64(s, 1));
-  emit_barrier_op(s, OP_MBAR_WAIT, address_of(s, &st->as.barrier.at), ir_cast(s->k, bit, DT_I32));
+  emit_barrier_op(s, OP_MBAR_WAIT, low_barrier_address(s, &st->as.barrier.at),
+                  ir_cast(s->k, bit, DT_I32));
 }
 
 /* ---------------------------------------------------------------- registers */
@@ -126,7 +127,7 @@ static bool may_set_registers(Simple *s, const IrRoles *r) {
 /* ---------------------------------------------------------------- roles */
 
 /* One role, in its own warps. */
-static void lower_role(Simple *s, const IrRoleBody *from, IrRoleBody *out, int barrier, bool can) {
+static void lower_role(Simple *s, IrRoleBody *from, IrRoleBody *out, int barrier, bool can) {
   IrBlock *before = low_enter(s, &out->body);
   set_registers(s, from, can);
   s->role_registers = can ? from->registers : 0;
@@ -134,8 +135,14 @@ static void lower_role(Simple *s, const IrRoleBody *from, IrRoleBody *out, int b
   IrBuffer *once[DT_COUNT];
   memcpy(once, s->once, sizeof once);
   memset(s->once, 0, sizeof s->once);
+  IrBlock *role = s->out;
+  bool opened = s->registers && hopper_open_author(s, from, &role);
   low_points(s, &from->body);
   low_flush(s);
+  if (opened)
+    s->hopper = NULL;
+  s->alone = false;
+  low_enter(s, role);
   memcpy(s->once, once, sizeof once);
   s->role_registers = 0;
   expand_leave_role(s, &outer);

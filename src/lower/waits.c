@@ -14,6 +14,8 @@ typedef struct Waits {
 
 /* A result in flight is nobody's, an operand may be read by others. */
 static bool touches(IrStmt *s, const IrDot *d) {
+  if (s->kind == IRK_ARRIVE) /* tells others that operands are read */
+    return true;
   if (s->kind == IRK_RELEASE) {
     const IrChannel *ch = s->as.channel_op.channel;
     for (int i = 0; i < ch->ntiles; i++)

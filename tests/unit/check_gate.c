@@ -244,6 +244,8 @@ END_TEST
 START_TEST(roles_of_the_author) {
   Wants w = {"sm_90a", HMMA, 32};
   passes_on(w, ROLES("f16", "96"), "schedule: registers");
+  passes(ROLES("bf16", "128"), "schedule: warpgroup, roles of the author", 4);
+  passes(ROLES("f16", "256"), "schedule: warpgroup, roles of the author", 8);
 }
 END_TEST
 

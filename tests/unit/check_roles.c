@@ -65,6 +65,42 @@ static void give_f16(Ev *e) {
   ev_give(e, "B", DT_F16, 2, b, ev_small);
 }
 
+static void give_nothing(Ev *e) {
+  static const int64_t a[2] = {136, 0}, b[2] = {0, 168};
+  ev_give(e, "A", DT_F16, 2, a, ev_small);
+  ev_give(e, "B", DT_F16, 2, b, ev_small);
+}
+
+/* Two warpgroups of 64 rows, and of 128; loops that run no time. */
+START_TEST(products_of_warpgroups) {
+  static const char *const texts[] = {PRODUCT("f16", "128", "72", "64", "", START("128", "72")),
+                                      PRODUCT("f16", "256", "64", "32", START("256", "64"), "")};
+  void (*const give[])(Ev *) = {give_f16, give_nothing};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++) {
+      Lowered x = lower_text(texts[i], "sm_90a", 0);
+      has(&x, "wgmma_ss");
+      has(&x, "tma_load");
+      ck_assert(!strstr(x.text, "ld_global"));
+      says(&x, "schedule: warpgroup, roles of the author");
+      same_output(&x, give[j], "C");
+      ev_free(x.plain);
+    }
+}
+END_TEST
+
+/* The notes say why not, and another candidate does it. */
+START_TEST(products_declined) {
+  Lowered x = lower_text(PRODUCT("f16", "64", "32", "32", "", START("64", "32")), "sm_90a", 0);
+  says(&x, "has not 64 or 128 rows a warpgroup");
+  says(&x, "schedule: registers");
+  ev_free(x.plain);
+  x = lower_text(PRODUCT("i8", "128", "32", "32", "", "fragment acc: i32[128, 32]\n"), "sm_90a", 0);
+  says(&x, "not the axis of stride 1");
+  ev_free(x.plain);
+}
+END_TEST
+
 /* Declared within the role, and before it, where the role's threads come to hold it alone. */
 START_TEST(products_of_warps) {
   static const char *const texts[] = {PRODUCT("f16", "64", "32", "32", "", START("64", "32")),
@@ -100,7 +136,12 @@ START_TEST(clusters) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {registers_of_roles, registers_left_out, products_of_warps, clusters,
+  const TTest *const tests[] = {registers_of_roles,
+                                registers_left_out,
+                                products_of_warps,
+                                products_of_warpgroups,
+                                products_declined,
+                                clusters,
                                 NULL};
   return run_suite("roles", tests);
 }
