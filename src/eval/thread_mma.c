@@ -3,7 +3,8 @@
  * In: registers of a warp as the instruction takes them: rows of 32 bytes of k, which are 8, 16 or
  * 32 elements. Out: D += A B, k ascending, one fused step an element, so that the bits are the tile
  * level's: the tensor cores keep fewer bits of f8 (the manual, Products). tf32 is f32 without its
- * low 13 bits. Layouts: PTX ISA, matrix fragments. Tests: tests/unit/check_thread.c.
+ * low 13 bits; f64 comes as m8n8k4. Layouts: PTX ISA, matrix fragments for mma.m16n8k8 to m16n8k32
+ * and mma.m8n8k4 with .f64. Tests: tests/unit/check_thread.c.
  */
 #include <string.h>
 
@@ -44,14 +45,18 @@ void eval_mma_multiply(const EvalBlock *b, DType t, EvalTile *x) {
 
 /* Registers as the instruction wants them, and all written: D is always added to. */
 static EvalResult check_mma(EvalAgent *a, const EvalOperand *o) {
-  DType t = o[3].type, acc = t == DT_I8 ? DT_I32 : DT_F32;
-  if (!eval_mma_takes(t))
+  DType t = o[3].type, acc = t == DT_F64 ? DT_F64 : t == DT_I8 || t == DT_U8 ? DT_I32 : DT_F32;
+  int wide = t == DT_F64; /* half the registers, of twice the bits */
+  size_t size = wide ? 8 : 4;
+  if (!eval_mma_takes(t) && t != DT_U8 && !wide)
     return eval_fault(a, E0490, "there is no product of %s", dtype_name(t));
-  if (o[0].count != 4 || o[0].type != acc || o[1].count != 4 || o[2].count != 2 ||
-      dtype_compute_size(o[1].type) != 4 || dtype_compute_size(o[2].type) != 4)
-    return eval_fault(a, E0473, "mma_sync of %s takes 4 registers of %s, 4 and 2 of 32 bits",
-                      dtype_name(t), dtype_name(acc));
-  for (int i = 0; i < 4; i++)
+  if (o[0].count != 4 >> wide || o[0].type != acc || o[1].count != 4 >> 2 * wide ||
+      o[2].count != 2 >> wide || dtype_compute_size(o[1].type) != size ||
+      dtype_compute_size(o[2].type) != size)
+    return eval_fault(a, E0473, "mma_sync of %s takes %d registers of %s, %d and %d of %d bits",
+                      dtype_name(t), 4 >> wide, dtype_name(acc), 4 >> 2 * wide, 2 >> wide,
+                      (int)(8 * size));
+  for (int i = 0; i < o[0].count; i++)
     if (!o[0].array->written[o[0].first + i])
       return eval_fault(a, E0451, "the product adds to register %d of %s, which nothing wrote",
                         o[0].first + i, o[0].array->buf->name);
@@ -86,6 +91,25 @@ static void accumulators(float *d, float *c, bool take) {
     }
 }
 
+/* m8n8k4: A's row l/4, column l%4; B's column l/4, row l%4; D's row l/4, columns 2 (l%4) + j. */
+static void multiply_f64(EvalAgent *a, const EvalOperand *o) {
+  const double *fa = o[1].out, *fb = o[2].out;
+  double x[8 * 4], y[4 * 8], c[8 * 8], *d = o[0].out;
+  for (int l = 0; l < EVAL_WARP; l++) {
+    x[l / 4 * 4 + l % 4] = fa[l];
+    y[l % 4 * 8 + l / 4] = fb[l];
+    for (int j = 0; j < 2; j++)
+      c[l / 4 * 8 + 2 * (l % 4) + j] = d[j * EVAL_WARP + l];
+  }
+  EvalTile t = {.m = 8, .n = 8, .k = 4, .a = x, .b = y, .c = c, .ars = 4, .acs = 1, .brs = 8};
+  t.crs = 8;
+  t.accumulate = true;
+  a->block->kernels->f64(&t);
+  for (int l = 0; l < EVAL_WARP; l++)
+    for (int j = 0; j < 2; j++)
+      d[j * EVAL_WARP + l] = c[l / 4 * 8 + 2 * (l % 4) + j];
+}
+
 EVAL_ROW(mma_sync) {
   uint8_t raw_a[16 * 32], raw_b[8 * 32];
   float x[16 * 32], columns[8 * 32], y[32 * 8], c[16 * 8];
@@ -93,6 +117,10 @@ EVAL_ROW(mma_sync) {
   EvalResult r = check_mma(a, o);
   if (r != EVAL_OK)
     return r;
+  if (o[3].type == DT_F64) {
+    multiply_f64(a, o);
+    return EVAL_OK;
+  }
   int k = 32 / (int)dtype_size(o[3].type);
   gather(o, raw_a, raw_b);
   eval_mma_unpack(o[3].type, raw_a, x, (size_t)(16 * k));

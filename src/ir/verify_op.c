@@ -359,13 +359,17 @@ static void check_wgmma(Verify *v, const IrOp *op) {
     want_range(v, op, 7, 0, 1, 1);
 }
 
-/* m16n8, k of 32 bytes: 4 accumulators, 4 and 2 registers of operands. */
+/* m16n8, k of 32 bytes: 4 accumulators, 4 and 2 registers of operands; f64 m8n8k4: 2, 1 and 1. */
 static void check_mma_sync(Verify *v, const IrOp *op) {
-  want_regs(v, op, 0, 4, 32);
-  want_regs(v, op, 1, 4, 32);
-  want_regs(v, op, 2, 2, 32);
+  DType t = op->operand[3].dtype;
+  bool wide = t == DT_F64;
+  unsigned bits = wide ? 64 : 32;
+  want_regs(v, op, 0, wide ? 2 : 4, bits);
+  want_regs(v, op, 1, wide ? 1 : 4, bits);
+  want_regs(v, op, 2, wide ? 1 : 2, bits);
   want_accumulators(v, op, 3);
-  check_mma_type(v, op, 3);
+  if (!wide && t != DT_U8)
+    check_mma_type(v, op, 3);
 }
 
 /* Barriers, waits, shuffles, votes.

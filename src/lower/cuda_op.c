@@ -506,7 +506,7 @@ static bool available(Printer *p, const IrStmt *s) {
   const OpInfo *info = op_info(s->as.op.op);
   const IrOp *op = &s->as.op;
   bool f8 = op->op == OP_MMA_SYNC && dtype_bits(op->operand[3].dtype) == 8 &&
-            op->operand[3].dtype != DT_I8;
+            dtype_is_float(op->operand[3].dtype);
   if (info->arch <= p->target->arch && !(f8 && p->target->arch < ARCH_SM89))
     return true;
   diag_add(p->sink, E0701, s->span, "`%s`%s does not exist on %s", info->name, f8 ? " of f8" : "",

@@ -91,6 +91,7 @@ static bool measure(IrStmt *st, void *ctx) {
   z->reduces |= st->kind == IRK_REDUCE;
   if (st->kind == IRK_DOT) {
     int64_t m = ir_region_extent(&st->as.dot.c, 0), e = m * ir_region_extent(&st->as.dot.c, 1);
+    e *= dtype_size(st->as.dot.c.buf->dtype) > 4 ? 2 : 1; /* in registers */
     z->rows = !z->rows || m < z->rows ? m : z->rows;
     z->result = e > z->result ? e : z->result;
   }

@@ -57,6 +57,7 @@ IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at);
 
 /* expand_dot.c: products by mma.sync */
 bool expand_is_mma(Simple *s, const IrDot *d);
+bool expand_takes_fragment(const IrDot *d);               /* as its first operand */
 bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; false: none fits */
 bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
 bool expand_dot(Simple *s, IrStmt *st);

@@ -1,44 +1,97 @@
-/* expand_dot.c: products by the tensor cores of each warp (mma.sync m16n8k16).
+/* expand_dot.c: products by the tensor cores of each warp (mma.sync).
  *
- * In: DOT of f16 or bf16 into an f32 fragment; operands in shared memory, the first one also in
- * registers. Out: for each 16 of K the warp's operands by ldmatrix, then its products; K ascends,
- * so that the bits are those of the plain product. Always holds: the warps of a block share out the
- * result as frag_accumulator says, whole rows to a warp where rows are reduced or go on as an
- * operand. Tests: tests/unit/check_lower.c.
+ * In: DOT into a fragment of what the product adds up in: f16, bf16, 8-bit integers, f8, f64, and
+ * f32 where tf32 is asked for; operands in shared memory, 16-bit first ones also in registers. Out:
+ * for each step of K the warp's operands, then its products, the next step's operands on their way
+ * before; K ascends, so that the bits are those of the plain product. f8 is multiplied as f16
+ * where there is no instruction for it, which is exact. Always holds: the warps of a block share
+ * out the result as frag_accumulator says, whole rows to a warp where rows are reduced or go on as
+ * an operand. Tests: tests/unit/check_lower.c.
  */
-#include "expand.h"
+#include "expand_dot.h"
 
-enum { STEP = 16, ROWS = 16, COLUMNS = 8 };
+/* Words of operands a thread that may wait for the next step, beside everything else. */
+enum { MOST_AHEAD = 48, PROMOTED = 128, MOST_PROMOTED = 64 };
 
 /* ---------------------------------------------------------------- which products */
 
-/* The operand's memory has 16 bytes next to each other where ldmatrix wants them. */
+/* What is in bounds however it comes. */
 static bool operand_ok(Simple *s, const IrRegion *r) {
   const Place *p = low_place_of(s, r->buf);
-  if (ir_region_rank(r) != 2 || !p->tile || p->map || p->pad % 8 || r->buf->space == IRS_LOCAL)
+  if (ir_region_rank(r) != 2 || !p->tile || r->buf->space == IRS_LOCAL)
     return false;
   for (int d = 0; d < r->buf->rank; d++) {
     const IrAxis *x = &r->axis[d];
     int64_t lo, hi;
-    bool last = d == r->buf->rank - 1;
-    if (x->stop || x->step != 1 || (last && !x->keep) || !ir_range(x->origin, &lo, &hi) || lo < 0 ||
+    if (x->stop || x->step != 1 || !ir_range(x->origin, &lo, &hi) || lo < 0 ||
         hi + x->extent > p->extent[d])
-      return false;
-    if (last && (expand_divisor(s, x->origin) % 8 || p->extent[d] % 8))
       return false;
   }
   return true;
 }
 
+static bool is_f8(DType t) {
+  return t == DT_F8E4M3 || t == DT_F8E5M2;
+}
+
+/* The instruction for a product; step 0: there is none. f8: with the fewest demands. */
+static MmaKind kind_of(const IrDot *d) {
+  DType t = d->a.buf->dtype, u = d->b.buf->dtype;
+  if (is_f8(t) && is_f8(u))
+    return (MmaKind){.type = DT_F16, .step = 16, .each = 2, .na = 4, .nb = 2, .converted = true};
+  if (t != u || (t == DT_F32 && !d->tf32))
+    return (MmaKind){.step = 0};
+  if (t == DT_F64)
+    return (MmaKind){.type = t, .step = 4, .each = 1, .na = 2, .nb = 1};
+  if (t != DT_F16 && t != DT_BF16 && t != DT_I8 && t != DT_U8 && t != DT_F32)
+    return (MmaKind){.step = 0};
+  int size = (int)dtype_size(t);
+  return (MmaKind){.type = t, .step = 32 / size, .each = 4 / size, .na = 4, .nb = 2};
+}
+
+/* Whether both operands of f8 lie along K, in whole steps of 32. */
+static bool lies_along(Simple *s, const IrDot *d, const MmaKind *kind) {
+  return is_f8(d->a.buf->dtype) && is_f8(d->b.buf->dtype) &&
+         ir_region_extent(&d->a, 1) % kind->step == 0 && mma_by_matrix(s, kind, &d->a, true) &&
+         mma_by_matrix(s, kind, &d->b, false);
+}
+
+/* By how much the sums of f8 as f16 are too small, because e4m3 is. */
+static double shrinks(const MmaKind *kind, const IrDot *d) {
+  double a = d->a.buf->dtype == DT_F8E4M3 ? 256 : 1, b = d->b.buf->dtype == DT_F8E4M3 ? 256 : 1;
+  return kind->by_words ? a * b : 1;
+}
+
+/* Whether sums go to registers of their own before the result: f8's instructions keep fewer bits.
+ */
+static bool has_parts(const MmaKind *kind, const IrDot *d) {
+  return (is_f8(kind->type) && d->promote != 0) || shrinks(kind, d) > 1;
+}
+
+/* f8 by its own instruction or by words of f16, where it lies along K and parts have registers. */
+static MmaKind best_kind(Simple *s, const IrDot *d, int64_t sums) {
+  MmaKind own = {.type = d->a.buf->dtype, .step = 32, .each = 4, .na = 4, .nb = 2};
+  MmaKind words = {.type = DT_F16, .step = 32, .each = 4, .na = 8, .nb = 4, .by_words = true};
+  bool native = s->target->arch >= ARCH_SM89 && d->b.buf->dtype == own.type;
+  const MmaKind *best = native ? &own : &words;
+  bool fits = !has_parts(best, d) || sums <= MOST_PROMOTED;
+  return fits && lies_along(s, d, best) ? *best : kind_of(d);
+}
+
 bool expand_is_mma(Simple *s, const IrDot *d) {
-  DType t = d->a.buf->dtype;
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
   int64_t k = ir_region_extent(&d->a, 1);
-  return s->target->arch >= ARCH_SM80 && d->unit != IRU_FMA && (t == DT_F16 || t == DT_BF16) &&
-         d->b.buf->dtype == t && d->c.buf->dtype == DT_F32 && d->c.buf->space == IRS_FRAGMENT &&
-         expand_whole(s, &d->c) && d->c.buf->rank == 2 && m > 0 && n > 0 && k > 0 &&
-         m % ROWS == 0 && n % COLUMNS == 0 && k % STEP == 0 && d->c.buf != d->a.buf &&
-         d->c.buf != d->b.buf && operand_ok(s, &d->a) && operand_ok(s, &d->b);
+  MmaKind kind = kind_of(d);
+  return s->target->arch >= ARCH_SM80 && d->unit != IRU_FMA && kind.step &&
+         d->c.buf->dtype == op_product_type(d->a.buf->dtype, d->b.buf->dtype) &&
+         d->c.buf->space == IRS_FRAGMENT && expand_whole(s, &d->c) && d->c.buf->rank == 2 &&
+         m > 0 && n > 0 && k > 0 && m % MMA_ROWS == 0 && n % MMA_COLUMNS == 0 &&
+         k % kind.step == 0 && d->c.buf != d->a.buf && d->c.buf != d->b.buf &&
+         operand_ok(s, &d->a) && operand_ok(s, &d->b);
+}
+
+bool expand_takes_fragment(const IrDot *d) {
+  return d->a.buf->dtype == DT_F16 || d->a.buf->dtype == DT_BF16;
 }
 
 /* Rows of the result stay in a warp where something goes along them. */
@@ -66,7 +119,7 @@ static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
   s->rows_known = true;
   for (int r = 1; r <= warps; r++) {
     int c = warps / r;
-    if (r * c != warps || m % (ROWS * r) || n % (COLUMNS * c) || (s->whole_rows && c > 1) ||
+    if (r * c != warps || m % (MMA_ROWS * r) || n % (MMA_COLUMNS * c) || (s->whole_rows && c > 1) ||
         (d->policy == IRG_COLUMNS && r > 1))
       continue;
     int64_t cost = m / r + n / c + ((n / c) % 16 ? 8 : 0);
@@ -85,30 +138,20 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
          frag_accumulator(f, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1), rows, columns);
 }
 
-/* ---------------------------------------------------------------- operands */
-
-typedef struct Mma {
-  Simple *s;
-  const IrDot *d;
-  int rows, columns;          /* of warps */
-  int64_t mg, ng, kg;         /* blocks of 16 rows, of 8 columns of a warp; steps of K */
-  IrExpr *lane, *row0, *col0; /* i32: the lane; where the warp's part of the result begins */
-  IrBuffer *a, *b;            /* words of one step */
-} Mma;
+/* ---------------------------------------------------------------- products */
 
 static IrOperand regs(IrBuffer *b, IrExpr *first, int n) {
   return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = n};
 }
 
-static IrBuffer *words(Simple *s, const char *name, int64_t n) {
+static IrBuffer *registers(Simple *s, const char *name, DType t, int64_t n) {
   IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, DT_U32, 1, &extent);
+  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
   low_emit(s, IRK_ALLOC)->as.alloc = b;
   return b;
 }
 
-/* Loop over unrolled rounds, entered. */
-static IrExpr *unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
+IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
   IrStmt *loop;
   if (n <= by)
     return low_i32(s, 0);
@@ -119,115 +162,48 @@ static IrExpr *unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
   return ir_ref(s->k, v);
 }
 
-/* Whether neighbours along the second axis of the operand, as the product sees it, are neighbours
- * in memory. */
-static bool along_second(Simple *s, const IrRegion *r) {
-  return r->trans == low_place_of(s, r->buf)->columns;
-}
-
-/* `count` matrices of 8x8 from the element (i, j) of the operand, which is this lane's row. */
-static void ldmatrix(Mma *m, const IrRegion *r, bool transpose, IrOperand to, IrExpr *i,
-                     IrExpr *j) {
-  Simple *s = m->s;
-  IrExpr *index[] = {ir_cast(s->k, i, DT_I64), ir_cast(s->k, j, DT_I64)}, *at[IR_MAX_RANK];
-  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 2);
-  low_region_index(s, r, index, at);
-  o[0] = to;
-  o[1] = (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, r->buf, at)};
-  low_emit(s, IRK_OP)->as.op = (IrOp){transpose ? OP_LDMATRIX_T : OP_LDMATRIX, o, 2};
-}
-
-static IrExpr *part(Simple *s, IrExpr *lane, int64_t div, int64_t mod, int64_t step) {
-  IrExpr *e = low_quotient(s, lane, div);
-  if (div * mod < 32)
-    e = ir_op2(s->k, OP_MOD, e, low_i32(s, mod));
-  return low_mul(s, e, low_i32(s, step));
-}
-
-/* 16 rows from row0 + g, K from k on: the four matrices are rows, rows + 8, then K + 8. */
-static void load_a(Mma *m, IrExpr *g, IrExpr *k) {
-  Simple *s = m->s;
-  IrExpr *row = low_add(s, m->row0, low_mul(s, g, low_i32(s, ROWS * m->rows)));
-  bool straight = along_second(s, &m->d->a);
-  IrExpr *i = straight ? part(s, m->lane, 1, 16, 1) : part(s, m->lane, 8, 2, 8);
-  IrExpr *j = straight ? part(s, m->lane, 16, 2, 8)
-                       : low_add(s, part(s, m->lane, 1, 8, 1), part(s, m->lane, 16, 2, 8));
-  ldmatrix(m, &m->d->a, !straight, regs(m->a, low_mul(s, g, low_i32(s, 4)), 4), low_add(s, row, i),
-           low_add(s, k, j));
-}
-
-/* K from k on, `count`/2 blocks of 8 columns from the g-th on. */
-static void load_b(Mma *m, IrExpr *g, IrExpr *k, int count) {
-  Simple *s = m->s;
-  IrExpr *col = low_add(s, m->col0, low_mul(s, g, low_i32(s, COLUMNS)));
-  bool straight = along_second(s, &m->d->b);
-  IrExpr *i = straight ? part(s, m->lane, 1, 16, 1) : part(s, m->lane, 8, 2, 8);
-  IrExpr *j = straight ? part(s, m->lane, 16, 2, 8)
-                       : low_add(s, part(s, m->lane, 1, 8, 1), part(s, m->lane, 16, 2, 8));
-  if (count == 2) /* lanes above 15 give no addresses, but may not leave the tile */
-    j = straight ? low_i32(s, 0) : part(s, m->lane, 1, 8, 1);
-  ldmatrix(m, &m->d->b, straight, regs(m->b, low_mul(s, g, low_i32(s, 2)), count), low_add(s, k, i),
-           low_add(s, col, j));
-}
-
-/* The operand in registers has the accumulator's layout: two blocks of 8 columns are one step. */
-static void pack_a(Mma *m, IrExpr *g, IrExpr *step) {
-  Simple *s = m->s;
-  IrBuffer *x = low_place_of(s, m->d->a.buf)->home;
-  OpCode pack = m->d->a.buf->dtype == DT_F16 ? OP_PACK_F16 : OP_PACK_BF16;
-  int64_t blocks = ir_region_extent(&m->d->a, 1) / COLUMNS;
-  IrExpr *from = low_add(s, low_mul(s, g, low_i32(s, 4 * blocks)), low_mul(s, step, low_i32(s, 8)));
-  for (int64_t w = 0; w < 4; w++) {
-    IrExpr *v[2];
-    for (int64_t e = 0; e < 2; e++) {
-      IrAccess at = {.buf = x, .index = {low_add(s, from, low_i32(s, 2 * w + e))}};
-      v[e] = ir_cast(s->k, ir_ref(s->k, low_emit_load(s, "x", at)), DT_F32);
-    }
-    IrAccess to = {.buf = m->a, .index = {low_add(s, low_mul(s, g, low_i32(s, 4)), low_i32(s, w))}};
-    low_emit_store(s, to, ir_op2(s->k, pack, v[0], v[1]));
-  }
-}
-
-/* ---------------------------------------------------------------- products */
-
-static void load_step(Mma *m, IrExpr *step) {
-  Simple *s = m->s;
-  IrExpr *k = low_mul(s, step, low_i32(s, STEP));
-  bool packed = low_place_of(s, m->d->a.buf)->frag;
-  IrBlock *before = s->out;
-  IrExpr *g = unrolled(s, "g", m->mg, 1);
-  if (packed)
-    pack_a(m, g, step);
-  else
-    load_a(m, g, k);
-  low_enter(s, before);
-  int pair = m->ng % 2 ? 1 : 2;
-  g = unrolled(s, "g", m->ng, pair);
-  load_b(m, g, k, 2 * pair);
-  low_enter(s, before);
-}
-
-static void multiply(Mma *m) {
+/* All blocks of the warp's result: f64 has instructions of 8 rows, words of f8 take two. */
+static void multiply(Mma *m, IrExpr *step) {
   Simple *s = m->s;
   IrBlock *before = s->out;
-  IrExpr *g = unrolled(s, "g", m->mg, 1), *h = unrolled(s, "h", m->ng, 1);
-  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 4);
+  bool rows = m->kind.type == DT_F64;
+  int n = rows || m->kind.by_words ? 2 : 1, nc = rows ? 2 : 4, na = m->kind.na / n;
+  IrExpr *g = mma_unrolled(s, "g", m->mg, 1), *h = mma_unrolled(s, "h", m->ng, 1);
   IrExpr *c = low_add(s, low_mul(s, g, low_i32(s, 4 * m->ng)), low_mul(s, h, low_i32(s, 4)));
-  o[0] = regs(low_place_of(s, m->d->c.buf)->home, c, 4);
-  o[1] = regs(m->a, low_mul(s, g, low_i32(s, 4)), 4);
-  o[2] = regs(m->b, low_mul(s, h, low_i32(s, 2)), 2);
-  o[3] = (IrOperand){.kind = IRO_DTYPE, .dtype = m->d->a.buf->dtype};
-  low_emit(s, IRK_OP)->as.op = (IrOp){OP_MMA_SYNC, o, 4};
+  IrExpr *a = low_add(s, low_mul(s, step, low_i32(s, m->kind.na * m->mg)),
+                      low_mul(s, g, low_i32(s, m->kind.na)));
+  IrExpr *b = low_add(s, low_mul(s, step, low_i32(s, m->kind.nb * m->ng)),
+                      low_mul(s, h, low_i32(s, m->kind.nb)));
+  for (int i = 0; i < n; i++) {
+    IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 4);
+    o[0] = regs(m->c, low_add(s, c, low_i32(s, rows ? nc * i : 0)), nc);
+    o[1] = regs(m->a, low_add(s, a, low_i32(s, na * i)), na);
+    o[2] = m->kind.by_words ? regs(m->b, low_add(s, b, low_i32(s, 2 * i)), 2)
+                            : regs(m->b, b, m->kind.nb);
+    o[3] = (IrOperand){.kind = IRO_DTYPE, .dtype = m->kind.type};
+    low_emit(s, IRK_OP)->as.op = (IrOp){OP_MMA_SYNC, o, 4};
+  }
   low_enter(s, before);
 }
 
-/* `=`: the sum starts from zero. */
-static void clear(Mma *m) {
+/* Sums from zero: those of `=`, and of parts. */
+static void clear(Mma *m, IrBuffer *c) {
   Simple *s = m->s;
   IrBlock *before = s->out;
-  IrExpr *r = unrolled(s, "r", 4 * m->mg * m->ng, 1);
-  low_emit_store(s, (IrAccess){.buf = low_place_of(s, m->d->c.buf)->home, .index = {r}},
-                 ir_float(s->k, DT_F32, 0));
+  IrExpr *r = mma_unrolled(s, "r", 4 * m->mg * m->ng, 1);
+  low_emit_store(s, (IrAccess){.buf = c, .index = {r}}, low_zero_of(s, c->dtype));
+  low_enter(s, before);
+}
+
+static void add_part(Mma *m, IrBuffer *c) {
+  Simple *s = m->s;
+  IrBlock *before = s->out;
+  IrExpr *r = mma_unrolled(s, "r", 4 * m->mg * m->ng, 1);
+  IrAccess to = {.buf = c, .index = {r}}, from = {.buf = m->c, .index = {r}};
+  IrExpr *x = ir_ref(s->k, low_emit_load(s, "x", to));
+  IrExpr *part = ir_ref(s->k, low_emit_load(s, "part", from));
+  IrExpr *scale = ir_float(s->k, DT_F32, shrinks(&m->kind, m->d));
+  low_emit_store(s, to, ir_op3(s->k, OP_FMA, part, scale, x));
   low_enter(s, before);
 }
 
@@ -237,9 +213,46 @@ static void place_warp(Mma *m) {
   IrExpr *warp = ir_ref(s->k, low_emit_let(s, "warp", low_quotient(s, t, 32)));
   m->lane = ir_ref(s->k, low_emit_let(s, "lane", ir_op2(s->k, OP_MOD, t, low_i32(s, 32))));
   IrExpr *row = m->columns > 1 ? ir_op2(s->k, OP_MOD, warp, low_i32(s, m->rows)) : warp;
-  m->row0 = low_mul(s, row, low_i32(s, ROWS));
-  m->col0 = m->columns > 1 ? low_mul(s, low_quotient(s, warp, m->rows), low_i32(s, m->ng * COLUMNS))
-                           : low_i32(s, 0);
+  m->row0 = low_mul(s, row, low_i32(s, MMA_ROWS));
+  m->col0 = m->columns > 1
+                ? low_mul(s, low_quotient(s, warp, m->rows), low_i32(s, m->ng * MMA_COLUMNS))
+                : low_i32(s, 0);
+}
+
+/* Steps from `from` on, each one's operands loaded before the products of the one before where
+ * registers allow. */
+static void steps(Mma *m, int64_t from, int64_t n) {
+  Simple *s = m->s;
+  IrBlock *before = s->out;
+  int64_t words = m->kind.na * m->mg + m->kind.nb * m->ng;
+  IrExpr *first = low_i32(s, from), *step;
+  if (m->kind.type == DT_F64)
+    words *= 2;
+  if (words > MOST_AHEAD || n == 1) {
+    step = low_add(s, first, mma_unrolled(s, "step", n, 1));
+    mma_load(m, step);
+    multiply(m, step);
+    low_enter(s, before);
+    return;
+  }
+  mma_load(m, first);
+  step = low_add(s, first, mma_unrolled(s, "step", n - 1, 1));
+  mma_load(m, low_add(s, step, low_i32(s, 1)));
+  multiply(m, step);
+  low_enter(s, before);
+  multiply(m, low_i32(s, from + n - 1));
+}
+
+/* Sums of f8's instructions are taken to true f32 every so many of K. */
+static void by_parts(Mma *m, IrBuffer *c) {
+  int64_t each = (m->d->promote > 0 ? m->d->promote : PROMOTED) / m->kind.step;
+  each = m->kind.by_words ? m->kg : each < 1 ? 1 : each;
+  m->c = registers(m->s, "part", DT_F32, 4 * m->mg * m->ng);
+  for (int64_t at = 0; at < m->kg; at += each) {
+    clear(m, m->c);
+    steps(m, at, m->kg - at < each ? m->kg - at : each);
+    add_part(m, c);
+  }
 }
 
 bool expand_dot(Simple *s, IrStmt *st) {
@@ -253,18 +266,20 @@ bool expand_dot(Simple *s, IrStmt *st) {
   if (!b->frag)
     low_note_buffer(s, d->b.buf, IR_READS);
   low_fence(s);
-  m.mg = ir_region_extent(&d->c, 0) / (ROWS * m.rows);
-  m.ng = ir_region_extent(&d->c, 1) / (COLUMNS * m.columns);
-  m.kg = ir_region_extent(&d->a, 1) / STEP;
+  m.mg = ir_region_extent(&d->c, 0) / (MMA_ROWS * m.rows);
+  m.ng = ir_region_extent(&d->c, 1) / (MMA_COLUMNS * m.columns);
+  m.kind = best_kind(s, d, 4 * m.mg * m.ng);
+  m.kg = ir_region_extent(&d->a, 1) / m.kind.step;
+  m.c = low_place_of(s, d->c.buf)->home;
   place_warp(&m);
   if (!d->accumulate)
-    clear(&m);
-  IrBlock *before = s->out;
-  IrExpr *step = unrolled(s, "step", m.kg, 1);
-  m.a = words(s, "a", 4 * m.mg);
-  m.b = words(s, "b", 2 * m.ng);
-  load_step(&m, step);
-  multiply(&m);
-  low_enter(s, before);
+    clear(&m, m.c);
+  DType word = m.kind.type == DT_F64 ? DT_F64 : DT_U32;
+  m.a = registers(s, "a", word, m.kg * m.kind.na * m.mg);
+  m.b = registers(s, "b", word, m.kg * m.kind.nb * m.ng);
+  if (has_parts(&m.kind, d))
+    by_parts(&m, m.c);
+  else
+    steps(&m, 0, m.kg);
   return true;
 }

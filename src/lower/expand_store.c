@@ -128,9 +128,10 @@ static bool lay_columns(IrStmt *st, void *ctx) {
   Only only = {.s = s, .buf = c->dst.buf};
   int axis = -1;
   if (!p->tile || p->stated || p->frag || p->printed || p->rank != 2 ||
-      !low_is_global(s, &c->src) || p->extent[0] % 8 || !expand_whole(s, &c->dst) ||
-      c->dst.buf->dtype != c->src.buf->dtype || expand_vector_axis(s, &c->src, &axis) < 2 ||
-      axis != 0)
+      !low_is_global(s, &c->src) ||
+      p->extent[0] % (CHUNK / (int64_t)dtype_size(c->dst.buf->dtype)) ||
+      !expand_whole(s, &c->dst) || c->dst.buf->dtype != c->src.buf->dtype ||
+      expand_vector_axis(s, &c->src, &axis) < 2 || axis != 0)
     return true;
   ir_walk(&s->k->body, note_only, &only);
   if (only.copies == 1 && !only.others)

@@ -120,7 +120,7 @@ static void scan_dot(Infer *f, const IrDot *d) {
   low_place_of(f->s, d->c.buf)->product = mma;
   if (!mma)
     share(f, d->c.buf, "it is the result of a product without tensor cores");
-  if (!mma || !expand_whole(f->s, &d->a) || d->a.buf->rank != 2 ||
+  if (!mma || !expand_takes_fragment(d) || !expand_whole(f->s, &d->a) || d->a.buf->rank != 2 ||
       !frag_accumulator(&a, ir_region_extent(&d->a, 0), ir_region_extent(&d->a, 1), warps, 1))
     share(f, d->a.buf, "no product can take it from registers");
   share(f, d->b.buf, "it is the second operand of a product");
@@ -191,7 +191,8 @@ static void give(Infer *f, const IrBuffer *b, const Frag *frag) {
       share(f, b, "two statements want it in different layouts");
     return;
   }
-  if (frag_registers(frag) > MOST_REGISTERS) {
+  int64_t words = dtype_size(b->dtype) > 4 ? 2 : 1;
+  if (frag_registers(frag) * words > MOST_REGISTERS) {
     share(f, b, "it needs too many registers of a thread");
     return;
   }
@@ -331,8 +332,9 @@ static void give_mma(Infer *f, const IrDot *d) {
   Frag c, a;
   if (open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c))
     give(f, d->c.buf, &c);
-  if (open_to(f, d->a.buf) && frag_accumulator(&a, ir_region_extent(&d->a, 0),
-                                               ir_region_extent(&d->a, 1), f->s->threads / 32, 1))
+  if (open_to(f, d->a.buf) && expand_takes_fragment(d) &&
+      frag_accumulator(&a, ir_region_extent(&d->a, 0), ir_region_extent(&d->a, 1),
+                       f->s->threads / 32, 1))
     give(f, d->a.buf, &a);
 }
 

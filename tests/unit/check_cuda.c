@@ -227,6 +227,27 @@ START_TEST(products_of_every_type_compile) {
 }
 END_TEST
 
+/* Types that only mma.sync multiplies. */
+START_TEST(products_of_warps_compile) {
+  Fixture f = setup();
+  const char *text =
+      "kernel k thread(A: u32[N], B: f64[N]) -> (C: i32[N], D: f64[N]) {\n threads 32\n"
+      " let t: i32 = tid()\n reg a: u32[4]\n reg b: u32[2]\n reg c: i32[4]\n reg x: f64[1]\n"
+      " reg d: f64[2]\n for i: i32 = 0, 4, 1 unroll {\n  load x: u32 = A[t + 32*i]\n"
+      "  store a[i] = x\n  store b[i // 2] = x\n  store c[i] = 0\n  store d[i // 2] = 0.0\n }\n"
+      " load y: f64 = B[t]\n store x[0] = y\n mma_sync c[0:+4], a[0:+4], b[0:+2], u8\n"
+      " mma_sync d[0:+2], x[0:+1], x[0:+1], f64\n load v: i32 = c[0]\n store C[t] = v\n"
+      " load w: f64 = d[1]\n store D[t] = w\n}\n";
+  static const char *const targets[] = {"sm_80", "sm_89", "sm_90a"};
+  for (int i = 0; i < 3; i++) {
+    CudaText *c = print_for(&f, read_kernel(&f, "mma.ir", text), targets[i]);
+    ck_assert_msg(c != NULL, "%s", diagnostics(&f));
+    (void)compile(&f, c, targets[i]);
+  }
+  teardown(&f);
+}
+END_TEST
+
 START_TEST(thread_operations_of_sm_90a_compile) {
   Fixture f = setup();
   const char *text =
@@ -508,6 +529,7 @@ int main(void) {
   tcase_add_test(c, other_targets_compile_too);
   tcase_add_test(c, thread_operations_of_sm_80_compile);
   tcase_add_test(c, products_of_every_type_compile);
+  tcase_add_test(c, products_of_warps_compile);
   tcase_add_test(c, thread_operations_of_sm_90a_compile);
   tcase_add_test(c, plain_operators_where_nothing_wraps);
   tcase_add_test(c, large_unsigned_may_be_negative);

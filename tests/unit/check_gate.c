@@ -54,7 +54,14 @@ static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *
 }
 
 /* Instructions by the low 12 bits of their encoding. */
-enum { HGMMA = 0x9f0, HMMA = 0x23c, LDSM = 0x83b, LDGSTS = 0xfae, LOCAL_LOAD = 0x983 };
+enum {
+  HGMMA = 0x9f0,
+  HMMA = 0x23c,
+  LDSM = 0x83b,
+  LDGSTS = 0xfae,
+  LOCAL_LOAD = 0x983,
+  DMMA = 0x23f
+};
 
 typedef struct Wants { /* at least so many of these */
   const char *arch;
@@ -131,6 +138,40 @@ START_TEST(eight_bits) {
   passes(NARROW("f8e4m3", "f32", "128"), "schedule: warpgroup", 0); /* QGMMA */
   passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0);     /* IGMMA */
   passes(NARROW("u8", "i32", "128"), "schedule: warpgroup", 0);
+}
+END_TEST
+
+/* By mma.sync, whatever the dtype; operands by ldmatrix where they lie along K. */
+START_TEST(eight_bits_of_warps) {
+  static const char *const archs[] = {"sm_80", "sm_89"};
+  for (int i = 0; i < 2; i++) {
+    const Wants w = {archs[i], LDSM, 8};
+    passes_on(w, NARROW("i8", "i32", "128"), "schedule: registers, in turns");
+    passes_on(w, NARROW("u8", "i32", "128"), "schedule: registers, in turns");
+    passes_on(w, NARROW("f8e4m3", "f32", "128"), "schedule: registers, in turns");
+    passes_on(w, NARROW("f8e5m2", "f32", "64"), "schedule: registers");
+  }
+}
+END_TEST
+
+#define WIDE(t, acc, bm, option)                                                                   \
+  "kernel wide tile(A: " t "[M, K], B: " t "[K, N]) -> (C: " acc "[M, N]) {\n"                     \
+  "grid bx, by = ceildiv(N, 64), ceildiv(M, " bm ")\n"                                             \
+  "shared As: " t "[" bm ", 32]\nshared Bs: " t "[32, 64]\nfragment s: " acc "[" bm ", 64]\n"      \
+  "map i, j in [" bm ", 64] { store s[i, j] = " acc "(0) unchecked }\n"                            \
+  "for k: i64 = 0, ceildiv(K, 32), 1 pipelined(2) {\n"                                             \
+  "copy As = A[by*" bm ":+" bm ", k*32:+32]\ncopy Bs = B[k*32:+32, bx*64:+64]\n"                   \
+  "dot s += As @ Bs" option "\n}\n"                                                                \
+  "copy C[by*" bm ":+" bm ", bx*64:+64] = s\n}\n"
+
+START_TEST(wide_products_of_warps) {
+  static const char *const archs[] = {"sm_80", "sm_89", "sm_90a"};
+  for (int i = 0; i < 3; i++) {
+    passes_on((Wants){archs[i], DMMA, 8}, WIDE("f64", "f64", "64", ""), "schedule: registers");
+    if (i < 2)
+      passes_on((Wants){archs[i], HMMA, 8}, WIDE("f32", "f32", "128", " tf32"),
+                "schedule: registers");
+  }
 }
 END_TEST
 
@@ -251,7 +292,7 @@ END_TEST
 
 int main(void) {
   const TTest *const tests[] = {
-      plain_products, tf32_on_request,     eight_bits, causal_attention, registers,
-      rows,           roles_of_the_author, NULL};
+      plain_products,   tf32_on_request, eight_bits, eight_bits_of_warps, wide_products_of_warps,
+      causal_attention, registers,       rows,       roles_of_the_author, NULL};
   return run_suite("gate", tests);
 }

@@ -346,6 +346,89 @@ START_TEST(layouts) {
 }
 END_TEST
 
+/* The text of the best candidate of a target. */
+static const char *lowered(Arena *a, const char *text, const char *arch) {
+  DiagSink sink;
+  diag_init(&sink, a);
+  LowerRequest r = {.target = target_find(arch)};
+  IrKernel *low = lower_to(a, read_kernel(a, text, &sink), IR_THREAD, &r, &sink);
+  Str out = str_new(a);
+  ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
+  ir_print(low, &out);
+  return str_text(&out);
+}
+
+/* One warp's steps of K of every width, operands either way round; columns and rows that no 16
+ * bytes divide. Which instruction it is on sm_80 and on sm_89: f8 that does not lie along K goes as
+ * f16 on both. */
+START_TEST(products_of_other_types) {
+  static const char *const types[][4] = {
+      {"i8", "i32", "i8", "i8"},          {"u8", "i32", "u8", "u8"},
+      {"f8e4m3", "f32", "f16", "f8e4m3"}, {"f8e5m2", "f32", "f16", "f8e5m2"},
+      {"f32", "f32", "f32", "f32"},       {"f64", "f64", "f64", "f64"}};
+  static const char *const ways[] = {"As @ Bt.T", "As @ Bs", "At.T @ Bs",
+                                     "Ao[0:+64, 4:+64] @ Bt.T"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 6; i++)
+    for (int w = 0; w < 4; w++) {
+      const char *t = types[i][0], *acc = types[i][1];
+      int k = i == 5 ? 16 : 64;
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: %s[M, K] strided, B: %s[K, N] strided) -> (C: %s[M, N] strided) {\n"
+          "  grid bx, by = ceildiv(N, 48), ceildiv(M, 64)\n  threads 64\n"
+          "  shared As: %s[64, %d]\n  shared Bs: %s[%d, 48]\n"
+          "  shared At: %s[%d, 64]\n  shared Bt: %s[48, %d]\n  shared Ao: %s[64, %d]\n"
+          "  fragment acc: %s[64, 48]\n"
+          "  map i, j in [64, 48] { store acc[i, j] = %s(1) }\n"
+          "  for ko: i64 = 0, ceildiv(K, %d), 1 pipelined(3) {\n"
+          "    copy As = A[by*64:+_, ko*%d:+_]\n"
+          "    copy Bs = B[ko*%d:+_, bx*48:+_]\n"
+          "    copy At = As.T\n    copy Bt = Bs.T\n    copy Ao[0:+64, 4:+%d] = As\n"
+          "    dot acc += %s%s\n"
+          "  }\n"
+          "  copy C[by*64:+_, bx*48:+_] = acc\n"
+          "}\n",
+          t, t, acc, t, k, t, k, t, k, t, k, t, k + 6, acc, acc, k, k, k, k,
+          w < 3 ? ways[w] : arena_printf(a, "Ao[0:+64, 4:+%d] @ Bt.T", k), i == 4 ? " tf32" : "");
+      same(text, "M=100,N=70,K=150");
+      check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_89"), 0, true, false}, ST_OK);
+      check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_90a"), 1, true, true}, ST_OK);
+      for (int arch = 0; arch < 2; arch++) {
+        const char *want = types[i][2 + (w == 0 && arch)], *op;
+        op = strstr(lowered(a, text, arch ? "sm_89" : "sm_80"), "mma_sync");
+        ck_assert_msg(op && !strncmp(strchr(op, '\n') - strlen(want), want, strlen(want)),
+                      "%s, %s: not by mma_sync of %s", t, ways[w], want);
+      }
+    }
+  arena_free(a);
+}
+END_TEST
+
+/* Every size of f8, subnormal numbers, infinities and NaN come through as they are. */
+START_TEST(products_of_all_f8) {
+  static const char *const types[][3] = {
+      {"f8e4m3", "f8e4m3", "nan"}, {"f8e5m2", "f8e5m2", "inf"}, {"f8e5m2", "f8e4m3", "nan"}};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 3; i++) {
+    const char *t = types[i][0], *u = types[i][1];
+    const char *text = arena_printf(
+        a,
+        "kernel f8 tile() -> (C: f32[4, 16, 8]) {\n  grid b = 4\n"
+        "  shared x: %s[16, 32]\n  shared y: %s[8, 32]\n  fragment c: f32[16, 8]\n"
+        "  map i, j in [16, 32] {\n    let v: f32 = exp2(f32(i) - 9.0) * (1.0 + f32(j %% "
+        "8)*0.125)\n"
+        "    store x[i, j] = %s(where((i == 3) & (j == 5), %s, where(j > 15, -v, v))) }\n"
+        "  map i, j in [8, 32] { store y[i, j] = %s(where(j == 4*i + b, -0.001953125, 0.0)) }\n"
+        "  dot c = x @ y.T\n  copy C[b, 0:+_, 0:+_] = c\n}\n",
+        t, u, t, types[i][2], u);
+    same(text, "");
+    check_on(text, "", &(Way){target_find("sm_89"), 0, true, false}, ST_OK);
+  }
+  arena_free(a);
+}
+END_TEST
+
 /* A product whose result, reduced by rows and rounded, is the operand of the next. */
 START_TEST(products_in_a_row) {
   static const char text[] =
@@ -920,6 +1003,8 @@ int main(void) {
   tcase_add_test(c, products);
   tcase_add_test(c, products_of_tensor_cores);
   tcase_add_test(c, layouts);
+  tcase_add_test(c, products_of_other_types);
+  tcase_add_test(c, products_of_all_f8);
   tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, banks);
   tcase_add_test(c, products_transposed_and_in_place);

@@ -305,7 +305,8 @@ END_TEST
 
 /* The j-th of the elements that lie in 32-bit word i. */
 static double element_of_word(DType t, int64_t i, int j) {
-  return ev_small(i * (4 / (int)dtype_size(t)) + j);
+  double x = ev_small(i * (4 / (int)dtype_size(t)) + j);
+  return t == DT_U8 && x < 0 ? x + 256 : x; /* also bytes that i8 would read as negative */
 }
 
 /* Words of elements of t, as a tensor of u32 holds them. */
@@ -329,6 +330,9 @@ static double words_e5m2(int64_t i) {
 static double words_i8(int64_t i) {
   return word_of(DT_I8, i);
 }
+static double words_u8(int64_t i) {
+  return word_of(DT_U8, i);
+}
 static double words_f32(int64_t i) {
   return word_of(DT_F32, i);
 }
@@ -336,7 +340,7 @@ static double words_f32(int64_t i) {
 /* Rows of A and columns of B are 32 bytes of k, 8 words (PTX ISA, fragments of mma). */
 static void warp_product(DType t, double (*words)(int64_t)) {
   static const int64_t ea[2] = {16, 8}, eb[2] = {8, 8};
-  const char *acc = t == DT_I8 ? "i32" : "f32";
+  const char *acc = dtype_is_int(t) ? "i32" : "f32";
   char text[1024];
   snprintf(text, sizeof text,
            "kernel k thread(A: u32[16, 8], B: u32[8, 8]) -> (C: %s[16, 8]) {\nthreads 32\n"
@@ -347,7 +351,7 @@ static void warp_product(DType t, double (*words)(int64_t)) {
            "load x: u32 = B[g, q + 4*i]\nstore b[i] = x }\n"
            "mma_sync c[0:+4], a[0:+4], b[0:+2], %s\nfor i: i32 = 0, 4, 1 unroll {\n"
            "load v: %s = c[i]\nstore C[g + 8*(i // 2), 2*q + i %% 2] = v }\n}\n",
-           acc, acc, t == DT_I8 ? "" : "f32", dtype_name(t), acc);
+           acc, acc, dtype_is_int(t) ? "" : "f32", dtype_name(t), acc);
   Ev *e = ev_new(text);
   ev_give(e, "A", DT_U32, 2, ea, words);
   ev_give(e, "B", DT_U32, 2, eb, words);
@@ -368,7 +372,36 @@ START_TEST(warp_products_of_other_widths) {
   warp_product(DT_F8E4M3, words_e4m3);
   warp_product(DT_F8E5M2, words_e5m2);
   warp_product(DT_I8, words_i8);
+  warp_product(DT_U8, words_u8);
   warp_product(DT_F32, words_f32);
+}
+END_TEST
+
+static double small(int64_t i) {
+  return (double)(i * 7 % 11 - 5) * 0.5;
+}
+
+/* m8n8k4: one register each of A and B (PTX ISA, fragments of mma.m8n8k4 with .f64). */
+START_TEST(warp_product_of_f64) {
+  static const int64_t ea[2] = {8, 4}, eb[2] = {4, 8};
+  Ev *e = ev_new("kernel k thread(A: f64[8, 4], B: f64[4, 8]) -> (C: f64[8, 8]) {\nthreads 32\n"
+                 "let t: i32 = tid()\nlet g: i32 = t // 4\nlet q: i32 = t % 4\n"
+                 "reg a: f64[1]\nreg b: f64[1]\nreg c: f64[2]\n"
+                 "load x: f64 = A[g, q]\nstore a[0] = x\nload y: f64 = B[q, g]\nstore b[0] = y\n"
+                 "store c[0] = f64(g)\nstore c[1] = 0.25\n"
+                 "mma_sync c[0:+2], a[0:+1], b[0:+1], f64\nfor i: i32 = 0, 2, 1 unroll {\n"
+                 "load v: f64 = c[i]\nstore C[g, 2*q + i] = v }\n}\n");
+  ev_give(e, "A", DT_F64, 2, ea, small);
+  ev_give(e, "B", DT_F64, 2, eb, small);
+  ev_ok(e);
+  for (int i = 0; i < 8; i++)
+    for (int j = 0; j < 8; j++) {
+      double sum = j % 2 ? 0.25 : i;
+      for (int k = 0; k < 4; k++)
+        sum += small(i * 4 + k) * small(k * 8 + j);
+      ck_assert_double_eq(ev_at(e, "C", i * 8 + j), sum);
+    }
+  ev_free(e);
 }
 END_TEST
 
@@ -444,6 +477,7 @@ int main(void) {
   tcase_add_test(c, store_matrix);
   tcase_add_test(c, warp_products);
   tcase_add_test(c, warp_products_of_other_widths);
+  tcase_add_test(c, warp_product_of_f64);
   tcase_add_test(c, tf32_drops_low_bits);
   tcase_add_test(c, redistribution);
   tcase_add_test(c, counters);

@@ -1,0 +1,40 @@
+/* expand_dot.h: products by the tensor cores of each warp; what its two files share. Private.
+ *
+ * expand_dot.c: which products, who has which part of the result, the steps of K; expand_operand.c:
+ * operands on their way to registers.
+ */
+#ifndef TILESH_LOWER_EXPAND_DOT_H
+#define TILESH_LOWER_EXPAND_DOT_H
+
+#include "expand.h"
+
+enum { MMA_ROWS = 16, MMA_COLUMNS = 8 }; /* of a result that one step adds to: 4 registers */
+
+/* How operands of a dtype are multiplied. */
+typedef struct MmaKind {
+  DType type;     /* of the instruction */
+  int step;       /* elements of K that it takes */
+  int each;       /* neighbours along K in a register */
+  int na, nb;     /* registers of 16 rows of A, of 8 columns of B */
+  bool converted; /* f8 multiplied as f16, which holds all of them: element by element … */
+  bool by_words; /* … or four at a time, in two instructions of 16 of K; e4m3 by 2^-8 too small */
+} MmaKind;
+
+typedef struct Mma {
+  Simple *s;
+  const IrDot *d;
+  MmaKind kind;
+  int rows, columns;          /* of warps */
+  int64_t mg, ng, kg;         /* blocks of 16 rows, of 8 columns of a warp; steps of K */
+  IrExpr *lane, *row0, *col0; /* i32: the lane; where the warp's part of the result begins */
+  IrBuffer *a, *b, *c;        /* registers of operands, step after step; of what is added to */
+} Mma;
+
+/* Loop over unrolled rounds, entered. */
+IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
+/* Whether ldmatrix brings an operand as the instruction wants it. */
+bool mma_by_matrix(Simple *s, const MmaKind *kind, const IrRegion *r, bool first);
+/* The warp's operands of one step, i32, into m->a and m->b. */
+void mma_load(Mma *m, IrExpr *step);
+
+#endif
