@@ -4,11 +4,11 @@
  * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
  * registers, and how; expand_map.c: iterations over registers; expand_vector.c: over tensors, in
  * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
- * reductions by registers, lanes and warps; expand_dot.c: products by mma.sync; expand_loop.c:
- * rings of cp.async; expand_store.c: results by way of shared memory; expand_cost.c: loops too long
- * to unroll; expand_dense.c: several blocks on a multiprocessor; expand_roles.c: fragments of the
- * author's roles. Barriers and places are those of simple.h, so a tile in shared memory is never
- * wrong, only slow.
+ * reductions by registers, lanes and warps; expand_dot.c and expand_fma.c: products by mma.sync and
+ * without; expand_loop.c: rings of cp.async; expand_store.c: results by way of shared memory;
+ * expand_cost.c: loops too long to unroll; expand_dense.c: several blocks on a multiprocessor;
+ * expand_roles.c: fragments of the author's roles. Barriers and places are those of simple.h, so a
+ * tile in shared memory is never wrong, only slow.
  */
 #ifndef TILESH_LOWER_EXPAND_H
 #define TILESH_LOWER_EXPAND_H
@@ -59,6 +59,10 @@ IrExpr *expand_shared_address(Simple *s, const IrBuffer *b, IrExpr *const *at);
 bool expand_is_mma(Simple *s, const IrDot *d);
 bool expand_takes_fragment(const IrDot *d);               /* as its first operand */
 bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; false: none fits */
+/* expand_fma.c: products without tensor cores, in registers */
+bool expand_is_fma(Simple *s, const IrDot *d);
+Frag expand_fma_frag(Simple *s, const IrDot *d);
+bool expand_fma(Simple *s, IrStmt *st);
 bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
 bool expand_dot(Simple *s, IrStmt *st);
 

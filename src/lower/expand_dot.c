@@ -16,7 +16,7 @@ enum { MOST_AHEAD = 48, PROMOTED = 128, MOST_PROMOTED = 64 };
 /* ---------------------------------------------------------------- which products */
 
 /* What is in bounds however it comes. */
-static bool operand_ok(Simple *s, const IrRegion *r) {
+bool mma_operand_ok(Simple *s, const IrRegion *r) {
   const Place *p = low_place_of(s, r->buf);
   if (ir_region_rank(r) != 2 || !p->tile || r->buf->space == IRS_LOCAL)
     return false;
@@ -87,7 +87,7 @@ bool expand_is_mma(Simple *s, const IrDot *d) {
          d->c.buf->space == IRS_FRAGMENT && expand_whole(s, &d->c) && d->c.buf->rank == 2 &&
          m > 0 && n > 0 && k > 0 && m % MMA_ROWS == 0 && n % MMA_COLUMNS == 0 &&
          k % kind.step == 0 && d->c.buf != d->a.buf && d->c.buf != d->b.buf &&
-         operand_ok(s, &d->a) && operand_ok(s, &d->b);
+         mma_operand_ok(s, &d->a) && mma_operand_ok(s, &d->b);
 }
 
 bool expand_takes_fragment(const IrDot *d) {
@@ -219,28 +219,36 @@ static void place_warp(Mma *m) {
                 : low_i32(s, 0);
 }
 
-/* Steps from `from` on, each one's operands loaded before the products of the one before where
- * registers allow. */
-static void steps(Mma *m, int64_t from, int64_t n) {
+/* Whether a thread has registers for the operands of two steps. */
+static bool has_room(const Mma *m) {
+  int64_t words = m->kind.na * m->mg + m->kind.nb * m->ng;
+  return words * (m->kind.type == DT_F64 ? 2 : 1) <= MOST_AHEAD;
+}
+
+/* Products of n steps but the last one's, each step's operands loaded before those of the one
+ * before; the first's are there. */
+static void run_ahead(Mma *m, int64_t from, int64_t n) {
   Simple *s = m->s;
   IrBlock *before = s->out;
-  int64_t words = m->kind.na * m->mg + m->kind.nb * m->ng;
-  IrExpr *first = low_i32(s, from), *step;
-  if (m->kind.type == DT_F64)
-    words *= 2;
-  if (words > MOST_AHEAD || n == 1) {
-    step = low_add(s, first, mma_unrolled(s, "step", n, 1));
-    mma_load(m, step);
-    multiply(m, step);
-    low_enter(s, before);
-    return;
-  }
-  mma_load(m, first);
-  step = low_add(s, first, mma_unrolled(s, "step", n - 1, 1));
+  IrExpr *step = low_add(s, low_i32(s, from), mma_unrolled(s, "step", n - 1, 1));
   mma_load(m, low_add(s, step, low_i32(s, 1)));
   multiply(m, step);
   low_enter(s, before);
-  multiply(m, low_i32(s, from + n - 1));
+}
+
+static void steps(Mma *m, int64_t from, int64_t n) {
+  Simple *s = m->s;
+  IrBlock *before = s->out;
+  if (has_room(m) && n > 1) {
+    mma_load(m, low_i32(s, from));
+    run_ahead(m, from, n);
+    multiply(m, low_i32(s, from + n - 1));
+    return;
+  }
+  IrExpr *step = low_add(s, low_i32(s, from), mma_unrolled(s, "step", n, 1));
+  mma_load(m, step);
+  multiply(m, step);
+  low_enter(s, before);
 }
 
 /* Sums of f8's instructions are taken to true f32 every so many of K. */
@@ -255,31 +263,62 @@ static void by_parts(Mma *m, IrBuffer *c) {
   }
 }
 
+/* What the product is, if it is one of warps. */
+static bool plan(Simple *s, const IrDot *d, Mma *m) {
+  const Frag *c = low_place_of(s, d->c.buf)->frag;
+  Frag want;
+  *m = (Mma){.s = s, .d = d};
+  if (!c || !expand_is_mma(s, d) || !split_warps(s, d, &m->rows, &m->columns) ||
+      !expand_dot_frag(s, d, &want) || !frag_equal(c, &want))
+    return false;
+  m->mg = ir_region_extent(&d->c, 0) / (MMA_ROWS * m->rows);
+  m->ng = ir_region_extent(&d->c, 1) / (MMA_COLUMNS * m->columns);
+  m->kind = best_kind(s, d, 4 * m->mg * m->ng);
+  m->kg = ir_region_extent(&d->a, 1) / m->kind.step;
+  m->c = low_place_of(s, d->c.buf)->home;
+  return true;
+}
+
+/* Where the warp is, and its registers. */
+static void begin(Mma *m) {
+  Simple *s = m->s;
+  DType word = m->kind.type == DT_F64 ? DT_F64 : DT_U32;
+  place_warp(m);
+  m->a = registers(s, "a", word, m->kg * m->kind.na * m->mg);
+  m->b = registers(s, "b", word, m->kg * m->kind.nb * m->ng);
+}
+
 bool expand_dot(Simple *s, IrStmt *st) {
   const IrDot *d = &st->as.dot;
-  Mma m = {.s = s, .d = d};
-  const Place *a = low_place_of(s, d->a.buf), *b = low_place_of(s, d->b.buf);
-  if (!low_place_of(s, d->c.buf)->frag || !split_warps(s, d, &m.rows, &m.columns))
-    return false;
-  if (!a->frag)
+  Mma m;
+  if (!plan(s, d, &m))
+    return expand_fma(s, st);
+  if (!low_place_of(s, d->a.buf)->frag)
     low_note_buffer(s, d->a.buf, IR_READS);
-  if (!b->frag)
-    low_note_buffer(s, d->b.buf, IR_READS);
+  low_note_buffer(s, d->b.buf, IR_READS);
   low_fence(s);
-  m.mg = ir_region_extent(&d->c, 0) / (MMA_ROWS * m.rows);
-  m.ng = ir_region_extent(&d->c, 1) / (MMA_COLUMNS * m.columns);
-  m.kind = best_kind(s, d, 4 * m.mg * m.ng);
-  m.kg = ir_region_extent(&d->a, 1) / m.kind.step;
-  m.c = low_place_of(s, d->c.buf)->home;
-  place_warp(&m);
+  begin(&m);
   if (!d->accumulate)
     clear(&m, m.c);
-  DType word = m.kind.type == DT_F64 ? DT_F64 : DT_U32;
-  m.a = registers(s, "a", word, m.kg * m.kind.na * m.mg);
-  m.b = registers(s, "b", word, m.kg * m.kind.nb * m.ng);
   if (has_parts(&m.kind, d))
     by_parts(&m, m.c);
   else
     steps(&m, 0, m.kg);
   return true;
+}
+
+bool mma_begin_ahead(Simple *s, const IrDot *d, Mma *m) {
+  if (!plan(s, d, m) || !d->accumulate || has_parts(&m->kind, d) || m->kg < 2 || !has_room(m) ||
+      low_place_of(s, d->a.buf)->frag)
+    return false;
+  begin(m);
+  return true;
+}
+
+void mma_run(Mma *m) {
+  run_ahead(m, 0, m->kg);
+}
+
+void mma_finish(Mma *m) {
+  multiply(m, low_i32(m->s, m->kg - 1));
 }

@@ -32,9 +32,17 @@ typedef struct Mma {
 
 /* Loop over unrolled rounds, entered. */
 IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
+/* Whether an operand is a part of a tile that is known to lie in it. */
+bool mma_operand_ok(Simple *s, const IrRegion *r);
 /* Whether ldmatrix brings an operand as the instruction wants it. */
 bool mma_by_matrix(Simple *s, const MmaKind *kind, const IrRegion *r, bool first);
 /* The warp's operands of one step, i32, into m->a and m->b. */
 void mma_load(Mma *m, IrExpr *step);
+
+/* A product in rounds, one step's operands ahead: those of a round's first step (mma_load of 0)
+ * come before mma_finish of the round before. False: it cannot be so. */
+bool mma_begin_ahead(Simple *s, const IrDot *d, Mma *m);
+void mma_run(Mma *m);    /* a round but its last products; reads all of its operands */
+void mma_finish(Mma *m); /* its last products */
 
 #endif

@@ -7,6 +7,7 @@
  * what is copied next goes where the round before has read, behind this round's barrier.
  * Tests: tests/unit/check_lower.c.
  */
+#include "expand_dot.h"
 #include "expand_side.h"
 #include "hopper.h"
 
@@ -297,12 +298,22 @@ static const Pipe *pipe_of(Simple *s, const IrStmt *st) {
   return NULL;
 }
 
+/* Which stage the tiles have in what comes next. */
+static void set_stage(Simple *s, const Pipe *p, IrExpr *stage) {
+  for (int i = 0; i < p->ncopies; i++)
+    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stage = stage;
+}
+
+/* This round's copies are there, and all threads are past the round before. */
+static void meet(Simple *s, const Pipe *p) {
+  wait_groups(s, p->stages - 2);
+  low_barrier(s);
+}
+
 /* Which stage this round has, and the round that is copied meanwhile. */
-static void open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end) {
+static IrExpr *open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end) {
   IrKernel *k = s->k;
   int64_t n = p->stages;
-  wait_groups(s, n - 2);
-  low_barrier(s);
   IrExpr *now = ir_ref(k, low_emit_let(s, "now", ir_ref(k, stage)));
   IrExpr *first = ir_op2(k, OP_EQ, now, low_i32(s, 0)),
          *last = ir_op2(k, OP_EQ, now, low_i32(s, n - 1));
@@ -314,8 +325,53 @@ static void open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, Ir
   ir_is_const(p->loop->as.loop.step, &step);
   IrExpr *next = low_add(s, index, ir_int_of(k, index->type, (n - 1) * step));
   fill(s, p, next, end, put);
-  for (int i = 0; i < p->ncopies; i++)
-    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stage = now;
+  set_stage(s, p, now);
+  return now;
+}
+
+/* The loop's one product, of two of its tiles, whose operands can be loaded a step ahead. */
+static bool has_one_product(Simple *s, const Pipe *p, const IrBlock *rest, Mma *m) {
+  const IrStmt *st = rest->n ? rest->v[rest->n - 1] : NULL;
+  if (!st || st->kind != IRK_DOT)
+    return false;
+  for (size_t i = 0; i + 1 < rest->n; i++)
+    if (rest->v[i]->kind != IRK_LET || rest->v[i]->as.let.var->kind != IRV_LET)
+      return false;
+  const IrRegion *side[] = {&st->as.dot.a, &st->as.dot.b};
+  for (int i = 0; i < 2; i++) {
+    bool piped = false;
+    for (int j = 0; j < p->ncopies; j++)
+      piped |= p->copy[j]->as.copy.dst.buf == side[i]->buf;
+    for (int d = 0; d < side[i]->buf->rank; d++)
+      piped &= side[i]->axis[d].origin->op == OP_CONST;
+    if (!piped)
+      return false;
+  }
+  return mma_begin_ahead(s, &st->as.dot, m);
+}
+
+/* The next round's first operands are on their way before this round's last products; behind the
+ * last round those of the same stage, which nobody uses. */
+static void one_product(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end,
+                        Mma *m) {
+  IrKernel *k = s->k;
+  IrExpr *step = p->loop->as.loop.step, *now = open_round(s, p, stage, index, end);
+  mma_run(m);
+  meet(s, p);
+  IrExpr *more = ir_op2(k, OP_GT, ir_op2(k, OP_SUB, end, index), step);
+  IrVar *ahead = low_emit_let(s, "ahead", ir_op3(k, OP_SELECT, more, ir_ref(k, stage), now));
+  set_stage(s, p, ir_ref(k, ahead));
+  mma_load(m, low_i32(s, 0));
+  mma_finish(m);
+}
+
+/* Before the first round, where there is one. */
+static void load_first(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end, Mma *m) {
+  meet(s, p);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op2(s->k, OP_LT, lo, end))->as.if_.then);
+  set_stage(s, p, low_i32(s, 0));
+  mma_load(m, low_i32(s, 0));
+  low_enter(s, before);
 }
 
 bool expand_pipe(Simple *s, IrStmt *st) {
@@ -336,6 +392,14 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
   stage->lo = 0;
   stage->hi = p->stages - 1;
+  IrBlock rest = {0};
+  for (size_t i = 0; i < f->body.n; i++)
+    if (!is_piped(p, f->body.v[i]))
+      VEC_PUSH(s->arena, &rest, f->body.v[i]);
+  Mma m;
+  bool ahead = has_one_product(s, p, &rest, &m);
+  if (ahead)
+    load_first(s, p, lo, end, &m);
   IrStmt *loop = low_emit(s, IRK_FOR);
   loop->as.loop = *f;
   loop->as.loop.lo = lo;
@@ -345,12 +409,13 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   loop->as.loop.body = (IrBlock){0};
   IrBlock *before = low_enter(s, &loop->as.loop.body);
   s->loops++;
-  open_round(s, p, stage, ir_ref(k, f->index), end);
-  IrBlock rest = {0};
-  for (size_t i = 0; i < f->body.n; i++)
-    if (!is_piped(p, f->body.v[i]))
-      VEC_PUSH(s->arena, &rest, f->body.v[i]);
-  low_points(s, &rest); /* what it holds at its end the next round's barrier lets go */
+  if (ahead) {
+    one_product(s, p, stage, ir_ref(k, f->index), end, &m);
+  } else {
+    meet(s, p);
+    open_round(s, p, stage, ir_ref(k, f->index), end);
+    low_points(s, &rest); /* what it holds at its end the next round's barrier lets go */
+  }
   s->loops--;
   low_enter(s, before);
   for (size_t i = 0; i < nheld; i++)

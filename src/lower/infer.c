@@ -116,10 +116,11 @@ static void scan_reduce(Infer *f, const IrReduce *r) {
 static void scan_dot(Infer *f, const IrDot *d) {
   Frag c, a;
   bool mma = expand_is_mma(f->s, d) && open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c);
+  bool fma = !mma && expand_is_fma(f->s, d) && open_to(f, d->c.buf);
   int warps = f->s->threads / 32;
-  low_place_of(f->s, d->c.buf)->product = mma;
-  if (!mma)
-    share(f, d->c.buf, "it is the result of a product without tensor cores");
+  low_place_of(f->s, d->c.buf)->product = mma || fma;
+  if (!mma && !fma)
+    share(f, d->c.buf, "no product can add to it in registers");
   if (!mma || !expand_takes_fragment(d) || !expand_whole(f->s, &d->a) || d->a.buf->rank != 2 ||
       !frag_accumulator(&a, ir_region_extent(&d->a, 0), ir_region_extent(&d->a, 1), warps, 1))
     share(f, d->a.buf, "no product can take it from registers");
@@ -211,18 +212,15 @@ typedef struct Touch {
 
 /* The iteration that gives the buffer its layout, where the buffer has all of its axes. */
 static bool iteration_of(const Touch *t, const Frag *frag, const int *from, Frag *out) {
-  int back[IR_MAX_RANK], seen = 0;
+  int back[IR_MAX_RANK];
   for (int j = 0; j < t->map->naxes; j++)
     back[j] = -1;
   for (int d = 0; d < frag->rank; d++)
-    if (from[d] >= 0) {
+    if (from[d] >= 0)
       back[from[d]] = d;
-      seen++;
-    }
   for (int j = 0; j < t->map->naxes; j++)
     if (back[j] < 0 && t->extent[j] > 1)
       return false;
-  (void)seen;
   *out = frag_project(frag, t->map->naxes, back, t->extent);
   return true;
 }
@@ -330,12 +328,24 @@ static bool hand_on(IrStmt *st, void *ctx) {
 /* The same of products of single warps. */
 static void give_mma(Infer *f, const IrDot *d) {
   Frag c, a;
-  if (open_to(f, d->c.buf) && expand_dot_frag(f->s, d, &c))
+  if (open_to(f, d->c.buf) && expand_is_mma(f->s, d) && expand_dot_frag(f->s, d, &c))
     give(f, d->c.buf, &c);
   if (open_to(f, d->a.buf) && expand_takes_fragment(d) &&
       frag_accumulator(&a, ir_region_extent(&d->a, 0), ir_region_extent(&d->a, 1),
                        f->s->threads / 32, 1))
     give(f, d->a.buf, &a);
+}
+
+/* A product without tensor cores takes its result as it lies. */
+static bool give_fma(IrStmt *st, void *ctx) {
+  Infer *f = ctx;
+  const IrDot *d = &st->as.dot;
+  if (st->kind != IRK_DOT || d->unit == IRU_WGMMA || !open_to(f, d->c.buf) ||
+      low_place_of(f->s, d->c.buf)->frag)
+    return true;
+  Frag c = expand_fma_frag(f->s, d);
+  give(f, d->c.buf, &c);
+  return true;
 }
 
 /* What a warpgroup's product computes, and what it takes from registers. */
@@ -554,6 +564,7 @@ static void infer_block(Simple *s, IrBlock *b) {
     forget(&f);
     scan(&f, b, NULL);
     ir_walk(b, give_dot, &f);
+    ir_walk(b, give_fma, &f);
     do {
       f.changed = false;
       ir_walk(b, hand_on, &f);

@@ -128,6 +128,15 @@ static const char *sum_type(const Tile *t) {
   return t->type[0] == 'i' ? "i32" : "f32";
 }
 
+/* Small integers in a tile that is to be summed: then any order gives the same bits. */
+static void coarsen(Gen *g, const Tile *t) {
+  line(g, "map %s in [%s] {\nload v%d: %s = t%d[%s]", point(t), shape_text(g, t), g->ids, t->type,
+       t->id, point(t));
+  line(g, "store t%d[%s] = %s(clamp(round(f32(v%d)), -64.0, 64.0))\n}", t->id, point(t), t->type,
+       g->ids);
+  g->ids++;
+}
+
 static void reduce(Gen *g) {
   const Tile *x = any(g);
   if (!x || !x->cols)
@@ -136,6 +145,8 @@ static void reduce(Gen *g) {
   Tile a = *x;
   int op = below(g, 6), axis = below(g, 2);
   const char *type = op == 0 ? sum_type(&a) : op >= 4 ? "i32" : a.type;
+  if (op == 0)
+    coarsen(g, &a);
   Tile t = declare(g, type, axis ? a.rows : a.cols, 0);
   line(g, "reduce t%d = %s(t%d) axis %d", t.id, ops[op], a.id, axis);
   keep(g, t);
@@ -147,7 +158,10 @@ static void scalar(Gen *g) {
     return;
   Tile a = *x, t = declare(g, "f32", a.rows, a.cols);
   int id = g->ids++;
-  if (chance(g, 50))
+  bool sums = chance(g, 50);
+  if (sums)
+    coarsen(g, &a);
+  if (sums)
     line(g, "reduce s%d: %s = sum(t%d)", id, sum_type(&a), a.id);
   else
     line(g, "load s%d: %s = t%d[%s]", id, a.type, a.id, a.cols ? "0, 0" : "0");
