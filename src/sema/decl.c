@@ -12,17 +12,36 @@
 
 /* ---------------------------------------------------------------- types */
 
-/* `int` and `float` are no dtypes, but what beginners write; the hint says which is meant. */
-static bool unknown_dtype(Check *c, const AstName *n) {
-  const char *names[(int)DT_COUNT];
+/* As NumPy, C and others call them. */
+static const char *foreign_dtype(const char *name) {
+  static const char *const as[][2] = {
+      {"int", "i32 or i64"},    {"float", "f32"},   {"double", "f64"},         {"half", "f16"},
+      {"float16", "f16"},       {"float32", "f32"}, {"float64", "f64"},        {"bfloat16", "bf16"},
+      {"fp16", "f16"},          {"fp32", "f32"},    {"fp64", "f64"},           {"int8", "i8"},
+      {"int16", "i16"},         {"int32", "i32"},   {"int64", "i64"},          {"uint8", "u8"},
+      {"uint16", "u16"},        {"uint32", "u32"},  {"uint64", "u64"},         {"long", "i64"},
+      {"short", "i16"},         {"char", "i8"},     {"unsigned", "u32"},       {"boolean", "bool"},
+      {"fp8", "f8e4m3"},        {"e4m3", "f8e4m3"}, {"float8_e4m3", "f8e4m3"}, {"e5m2", "f8e5m2"},
+      {"float8_e5m2", "f8e5m2"}};
+  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
+    if (strcmp(name, as[i][0]) == 0)
+      return as[i][1];
+  return NULL;
+}
+
+const char *sema_meant_dtype(Arena *a, const char *name) {
+  const char *names[(int)DT_COUNT], *other = foreign_dtype(name);
   for (int i = 0; i < (int)DT_COUNT; i++)
     names[i] = dtype_name((DType)i);
+  const char *near = other ? other : names_closest(name, names, (size_t)DT_COUNT);
+  return near ? arena_printf(a, "did you mean %s?", near) : NULL;
+}
+
+static bool unknown_dtype(Check *c, const AstName *n) {
   Diag *d = diag_add(c->sink, E0222, n->span, "%s is not a dtype", n->text);
-  const char *near = names_closest(n->text, names, (size_t)DT_COUNT);
-  if (near)
-    diag_hint(c->sink, d, "did you mean %s?", near);
-  else if (strcmp(n->text, "int") == 0 || strcmp(n->text, "float") == 0)
-    diag_hint(c->sink, d, n->text[0] == 'i' ? "i32 or i64" : "f32");
+  const char *meant = sema_meant_dtype(c->a, n->text);
+  if (meant)
+    diag_hint(c->sink, d, "%s", meant);
   return false;
 }
 

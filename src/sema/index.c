@@ -384,8 +384,10 @@ static bool indexable(Check *c, const TExpr *base, const AstExpr *e) {
     return tensor_indexable(c, base, e);
   if (sema_is_error(base))
     return false;
-  diag_add(c->sink, E0214, e->as.index.base->span, "%s has no axes to index",
-           sema_describe(c, base));
+  Diag *d = diag_add(c->sink, E0214, e->as.index.base->span, "%s has no axes to index",
+                     sema_describe(c, base));
+  if (base->type.kind == TY_DTYPE)
+    diag_hint(c->sink, d, "a type follows a name: shared t: f32[64]");
   return false;
 }
 

@@ -237,8 +237,8 @@ static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, 
   if (args->n != s->as.loop.n || args->n > 4 || args->n == 0) {
     diag_add(c->sink, E0310, r->call->span,
              "parallel takes 1 to 4 extents, one for each variable: "
-             "%zu variables, %zu extents",
-             s->as.loop.n, args->n);
+             "%zu variable%s, %zu extent%s",
+             s->as.loop.n, s->as.loop.n == 1 ? "" : "s", args->n, args->n == 1 ? "" : "s");
     return false;
   }
   bool ok = true;

@@ -92,6 +92,30 @@ static void visible_names(Check *c, NameList *out) {
     VEC_PUSH(c->a, out, dtype_name((DType)t));
 }
 
+/* What other languages of kernels have names for, and hosts. */
+static const char *foreign_name(const char *name) {
+  static const char *const as[][2] = {
+      {"zeros", "fragment t: f32[64] = 0"},
+      {"ones", "fragment t: f32[64] = 1"},
+      {"full", "fragment t: f32[64] = 0"},
+      {"empty", "fragment t: f32[64]"},
+      {"arange", "iota(n)"},
+      {"program_id", "grid x, y = … names the block's indices"},
+      {"num_programs", "grid x, y = … names the block's indices"},
+      {"blockIdx", "grid x, y = … names the block's indices"},
+      {"threadIdx", "for i in parallel(n) { … } spreads iterations over the threads"},
+      {"syncthreads", "no barrier is written: a statement ends before the next begins"},
+      {"__syncthreads", "no barrier is written: a statement ends before the next begins"},
+      {"load", "copy(A[i, j], t), or an element: A[i, j]"},
+      {"store", "copy(t, A[i, j]), or an element: A[i, j] = x"},
+      {"dot", "acc += As @ Bs"},
+      {"matmul", "acc += As @ Bs"}};
+  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
+    if (strcmp(name, as[i][0]) == 0)
+      return as[i][1];
+  return NULL;
+}
+
 /* Without a near name the hint says what a kernel sees at all. */
 TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
   NameList list = {0};
@@ -99,8 +123,9 @@ TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
   /* Over everything visible: a variable, a host fn, a word, a dtype. */
   const char *near = names_closest(name, list.v, list.n);
   Diag *d = diag_add(c->sink, E0101, span, "there is no name %s here", name);
-  if (near)
-    diag_hint(c->sink, d, "did you mean %s?", near);
+  const char *other = foreign_name(name);
+  if (other || near)
+    diag_hint(c->sink, d, other ? "%s" : "did you mean %s?", other ? other : near);
   else if (!c->fn)
     diag_hint(c->sink, d, "a kernel sees its parameters, its own names and the host's fns");
   return sema_texpr_error(c, span);

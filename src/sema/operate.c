@@ -89,9 +89,9 @@ static void hint_broadcast(Check *c, Diag *d, const TExpr *x, const TExpr *y) {
   const TExpr *small = x->type.rank < y->type.rank ? x : y, *big = small == x ? y : x;
   const char *text = sema_span_text(c, small->span);
   if (small->type.rank == 1 && big->type.rank == 2 &&
-      small->type.extent[0] == big->type.extent[0] && text && small->kind == TE_REGION)
-    diag_hint(c->sink, d, "axes are matched from the last one: %s[:, None] gives %s one a row",
-              text, text);
+      small->type.extent[0] == big->type.extent[0] && text && small->span.file)
+    diag_hint(c->sink, d, "axes are matched from the last one: %s[:, None] gives one a row",
+              small->kind == TE_OP ? arena_printf(c->a, "(%s)", text) : text);
 }
 
 /* NumPy's rule. The two operands are underlined where they stand apart in the text. */

@@ -181,6 +181,8 @@ void sema_leave(Check *c);
 
 /* --- operate.c: conversions and operations --- */
 
+/* "did you mean f32?" for a name that is no dtype; NULL where nothing is near. */
+const char *sema_meant_dtype(Arena *a, const char *name);
 /* "300 does not fit i8, whose range is -128 to 127": the number and the range, which is what the
  * reader needs. */
 const char *sema_misfit(Arena *a, Scalar v, DType t);

@@ -114,14 +114,11 @@ static bool param_dtype(const SemaKernel *k, SemaParam *p, DiagSink *sink) {
   } else if (base->text && dtype_parse(base->text, strlen(base->text), &p->dtype)) {
     return true;
   }
-  const char *names[(int)DT_COUNT];
-  for (int i = 0; i < (int)DT_COUNT; i++)
-    names[i] = dtype_name((DType)i);
   Diag *d = diag_add(sink, E0222, p->decl->type->span, "%s is not a dtype",
                      base->text ? base->text : "this");
-  const char *near = base->text ? names_closest(base->text, names, (size_t)DT_COUNT) : NULL;
-  if (near)
-    diag_hint(sink, d, "did you mean %s?", near);
+  const char *meant = base->text ? sema_meant_dtype(sink->arena, base->text) : NULL;
+  if (meant)
+    diag_hint(sink, d, "%s", meant);
   else if (base->text)
     diag_hint(sink, d, "kernel %s[%s: dtype = f32](…)", k->ast->name.text, base->text);
   return false;

@@ -40,8 +40,12 @@ static bool axis_of(Check *c, const AstExpr *e, const TExpr *x, int *axis) {
     *axis = (int)(v < 0 ? v + rank : v);
     return true;
   }
-  diag_add(c->sink, E0220, e->span, "%s has the axes 0 to %d, not %lld", sema_describe(c, x),
-           rank - 1, (long long)v);
+  if (rank == 1)
+    diag_add(c->sink, E0220, e->span, "%s has axis 0 alone, no axis %lld", sema_describe(c, x),
+             (long long)v);
+  else
+    diag_add(c->sink, E0220, e->span, "%s has the axes 0 to %d, no axis %lld", sema_describe(c, x),
+             rank - 1, (long long)v);
   return false;
 }
 
@@ -287,8 +291,10 @@ void sema_assign_region(Check *c, const TRegion *dst, TExpr *value, Span span) {
   if (sema_is_error(value))
     return;
   if (!sema_is_num(value) && !sema_is_tile(value)) {
-    diag_add(c->sink, E0211, value->span, "%s is assigned a number or tile, this is %s",
-             dst->buf->name, sema_describe(c, value));
+    Diag *d = diag_add(c->sink, E0211, value->span, "%s is assigned a number or tile, this is %s",
+                       dst->buf->name, sema_describe(c, value));
+    if (value->type.kind == TY_GLOBAL)
+      diag_hint(c->sink, d, "a region comes in by copy(A[…], %s)", dst->buf->name);
     return;
   }
   if (sema_is_tile(value) && !sema_broadcasts_to(&value->type, &to)) {

@@ -66,9 +66,11 @@ static void give_named(Args *a, Slots *p, size_t i) {
     return;
   }
   const char *near = names_closest(a->names[i], p->names, p->ninputs);
-  host_fail_hint(a->s, E0820, a->spans[i],
-                 near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL,
-                 "%s has no parameter %s", a->name, a->names[i]);
+  const char *hint = near ? arena_printf(a->s->line, "did you mean %s?", near) : NULL;
+  for (size_t k = p->ninputs; k < p->n; k++)
+    if (strcmp(p->names[k], a->names[i]) == 0)
+      hint = "it is an output: out = x writes into x";
+  host_fail_hint(a->s, E0820, a->spans[i], hint, "%s has no parameter %s", a->name, a->names[i]);
 }
 
 /* Positional arguments first, then named ones, then a look at what is missing. Outputs may be

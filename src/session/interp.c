@@ -418,12 +418,6 @@ static Flow do_return(Session *s, const AstStmt *st, Value *result) {
   return FLOW_RETURN;
 }
 
-/* The parser lets them stand here so that this message can name them. */
-static void only_in_kernels(Session *s, const AstStmt *st) {
-  host_fail_hint(s, E0812, st->span, "inside kernel NAME(…) -> (…) { … }",
-                 "`%s` is a statement of kernels", ast_stmt_name(st->kind));
-}
-
 /* Lua lives above the session (src/lua), which hands its entry in when a program first needs it. */
 static void do_lua(Session *s, const AstStmt *st) {
   void *lua = session_lua(s, st->span);
@@ -459,8 +453,8 @@ static void do_simple(Session *s, const AstStmt *st, bool top) {
   case STMT_LUA:
     do_lua(s, st);
     break;
-  default:
-    only_in_kernels(s, st);
+  default: /* statements of kernels: the parser lets none stand here */
+    break;
   }
 }
 
