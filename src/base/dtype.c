@@ -8,6 +8,7 @@
  */
 #include "dtype.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -122,6 +123,23 @@ static const Narrow f16 = {10, 15, 0x8000, 0x7BFF, 0x7C00, 0x7FFF};
 static const Narrow bf16 = {7, 127, 0x8000, 0x7F7F, 0x7F80, 0x7FFF};
 static const Narrow f8e4m3 = {3, 7, 0x80, 0x7E, 0x7E, 0x7F};
 static const Narrow f8e5m2 = {2, 15, 0x80, 0x7B, 0x7B, 0x7F};
+
+static const Narrow *narrow_of(DType t) {
+  return t == DT_F16 ? &f16 : t == DT_BF16 ? &bf16 : t == DT_F8E4M3 ? &f8e4m3 : &f8e5m2;
+}
+
+/* Below the least normal number the last place is the same for all. */
+double dtype_ulp(DType t, double x) {
+  int mantissa = 52, least = -1022, at = x == 0 ? INT_MIN : ilogb(x);
+  if (t == DT_F32) {
+    mantissa = 23;
+    least = -126;
+  } else if (t != DT_F64) {
+    mantissa = narrow_of(t)->mantissa;
+    least = 1 - narrow_of(t)->bias;
+  }
+  return ldexp(1, (at > least ? at : least) - mantissa);
+}
 
 /* Rounds to nearest even. Above the least normal number, adding half of the last place (less one,
  * plus its parity) to the bits of the double does it, carries included. Below, the last place is

@@ -68,6 +68,8 @@ uint16_t f64_to_f16(double x);
 uint16_t f64_to_bf16(double x);
 uint8_t f64_to_f8e4m3(double x);
 uint8_t f64_to_f8e5m2(double x);
+/* The distance of values of t (a float type) around a finite x: a unit of its last place. */
+double dtype_ulp(DType t, double x);
 
 /* n stored elements of t at src, to and from compute form (dtype_compute(t)) at dst. Unit stride,
  * any alignment of the stored side; vectorised where the machine can, same bits everywhere. */

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "noise.h"
 #include "race.h"
 
 /* ---------------------------------------------------------------- what was written */
@@ -365,8 +366,12 @@ static EvalResult atomic_lane(EvalAgent *a, const EvalInsn *in, const EvalAccess
   const char *value = machine_reg(a, x->value);
   const char *expected = x->expected ? machine_reg(a, x->expected) : NULL;
   char *old = x->old ? machine_reg(a, x->old) : NULL;
-  eval_atomic_apply(in->op, x->combine[a->block->isa], m->dtype, m->stored, eval_mem_at(m, at),
-                    value + offset, expected ? expected + offset : NULL, old ? old + offset : NULL);
+  uint64_t room;
+  const void *v = value + offset;
+  if (a->block->noise)
+    v = eval_noise_atomic(a, in->op, m, eval_mem_at(m, at), v, &room);
+  eval_atomic_apply(in->op, x->combine[a->block->isa], m->dtype, m->stored, eval_mem_at(m, at), v,
+                    expected ? expected + offset : NULL, old ? old + offset : NULL);
   return EVAL_OK;
 }
 

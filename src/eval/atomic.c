@@ -54,7 +54,7 @@ static bool replace(size_t size, void *at, void *seen, const void *next) {
 }
 
 /* An atomic load of the element's width. */
-static void see(size_t size, const void *at, void *out) {
+void eval_atomic_load(size_t size, const void *at, void *out) {
   switch (size) {
   case 1:
     *(uint8_t *)out = __atomic_load_n((const uint8_t *)at, __ATOMIC_SEQ_CST);
@@ -77,7 +77,7 @@ void eval_atomic_apply(OpCode op, OpStrip step, DType t, bool stored, void *at, 
   bool narrow = stored && dtype_compute(t) != t;
   size_t size = stored ? dtype_size(t) : dtype_compute_size(t);
   uint64_t seen = 0, next = 0, from, to;
-  see(size, at, &seen);
+  eval_atomic_load(size, at, &seen);
   do {
     if (narrow)
       dtype_unpack(t, &seen, &from, 1);

@@ -225,6 +225,7 @@ static void compile_dot(Compiler *c, IrStmt *s) {
   eval_compile_region(c, &d->c, &x->c);
   x->accumulate = d->accumulate;
   x->promote = d->promote;
+  x->tf32 = d->tf32;
   eval_emit(c, (EvalInsn){.code = d->async ? BC_DOT_ASYNC : BC_DOT, .as.data = x});
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "race.h"
+#include "noise.h"
 #include "watch.h"
 
 enum { CHUNK = 512 };
@@ -321,11 +322,22 @@ EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c) {
   if (a->block->watch)
     eval_watch_copy(a, &d, &s);
   run_rows(&p);
+  if (a->block->noise)
+    eval_noise_copy(a, s.mem->dtype, &d);
   eval_region_mark_written(&d);
   return a->block->races ? eval_races_settle(a) : EVAL_OK;
 }
 
 /* ---------------------------------------------------------------- atomics */
+
+static void atomic_one(EvalAgent *a, const EvalAtomicRegion *c, EvalMem *m, int64_t element,
+                       const void *value) {
+  uint64_t room;
+  void *at = eval_mem_at(m, element);
+  if (a->block->noise)
+    value = eval_noise_atomic(a, c->op, m, at, value, &room);
+  eval_atomic_apply(c->op, c->combine[a->block->isa], m->dtype, m->stored, at, value, NULL, NULL);
+}
 
 /* Only where both sides are inside. */
 static void atomic_row(EvalAgent *a, const EvalAtomicRegion *c, const Plan *p, int64_t dst,
@@ -344,9 +356,8 @@ static void atomic_row(EvalAgent *a, const EvalAtomicRegion *c, const Plan *p, i
     if (cast)
       cast((size_t)k, to, one);
     for (int64_t j = 0; j < k; j++)
-      eval_atomic_apply(c->op, c->combine[a->block->isa], p->dst->dtype, p->dst->stored,
-                        eval_mem_at(p->dst, dst + (i + j) * x->dst),
-                        (char *)(cast ? to : from) + (size_t)j * size, NULL, NULL);
+      atomic_one(a, c, p->dst, dst + (i + j) * x->dst,
+                 (char *)(cast ? to : from) + (size_t)j * size);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "run.h"
 #include "sched.h"
+#include "noise.h"
 #include "watch.h"
 
 /* ---------------------------------------------------------------- transposing */
@@ -244,6 +245,8 @@ EvalResult eval_dot_run(EvalAgent *a, const EvalDotCode *c) {
   r = eval_dot_product(a, c, &x, &y, &z);
   if (r == EVAL_OK && a->block->watch)
     watch_product(a, &x, &y, &z, had);
+  if (r == EVAL_OK && a->block->noise)
+    r = eval_noise_product(a, c, &x, &y, &z);
   if (r == EVAL_OK)
     eval_region_mark_written(&z);
   return r;

@@ -13,6 +13,7 @@
 #include "program.h"
 #include "run.h"
 #include "sched.h"
+#include "noise.h"
 #include "watch.h"
 
 /* ---------------------------------------------------------------- values */
@@ -87,15 +88,24 @@ static EvalResult arithmetic_fault(EvalAgent *a, const EvalInsn *in) {
   return eval_fault(a, E0452, "integer division by zero");
 }
 
+/* What only some runs want of every result. */
+static void look_at_values(EvalAgent *a, const EvalInsn *in, const void *const *src, void *out,
+                           int n) {
+  if (a->block->noise)
+    eval_noise_values(a, in, src, out, n);
+  if (a->block->watch)
+    eval_watch_values(a, in, src, out, n);
+}
+
 /* The same function as for lanes, with n = 1: one arithmetic for everything. */
 static EvalResult op_one(EvalAgent *a, const EvalInsn *in) {
   const void *src[4] = {a->reg[in->src[0]], a->reg[in->src[1]], a->reg[in->src[2]],
                         a->reg[in->src[3]]};
-  if (a->block->watch) {
+  if (a->block->watch || a->block->noise) {
     uint64_t out = 0;
     if (in->as.strip[a->block->isa](1, &out, src) != 1)
       return arithmetic_fault(a, in);
-    eval_watch_values(a, in, src, &out, 1);
+    look_at_values(a, in, src, &out, 1);
     memcpy(a->reg[in->dst], &out, dtype_compute_size((DType)in->type));
     return EVAL_OK;
   }
@@ -127,12 +137,12 @@ static EvalResult op_lanes(EvalAgent *a, const EvalInsn *in) {
   size_t n = (size_t)a->lanes;
   /* Where it may fault or is watched the operands must survive. */
   bool same = dst == src[0] || dst == src[1];
-  bool keep =
-      a->block->watch ? same || dst == src[2] : same && op_can_fault(in->op, (DType)in->type);
+  bool looks = a->block->watch || a->block->noise;
+  bool keep = looks ? same || dst == src[2] : same && op_can_fault(in->op, (DType)in->type);
   size_t done = in->as.strip[a->block->isa](n, keep ? a->scratch : dst, (const void *const *)src);
   EvalResult r = done == n ? EVAL_OK : lane_fault(a, in, src, (int)done);
-  if (a->block->watch && r == EVAL_OK)
-    eval_watch_values(a, in, (const void *const *)src, keep ? a->scratch : dst, (int)n);
+  if (looks && r == EVAL_OK)
+    look_at_values(a, in, (const void *const *)src, keep ? a->scratch : dst, (int)n);
   if (keep)
     memcpy(dst, a->scratch, n * dtype_compute_size((DType)in->type));
   return r;

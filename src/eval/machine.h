@@ -104,6 +104,8 @@ struct EvalBlock {
   struct EvalSched *sched; /* scheduled level: channels and products in flight (sched.c) */
   struct EvalRaces *races; /* NULL: not looked for (race.h) */
   struct EvalWatch *watch; /* NULL: values are not watched (watch.h) */
+  uint64_t noise;          /* state of the noise; 0: none (noise.h) */
+  bool inexact;            /* some result of this block has got noise */
   Str *print;              /* where REPORT appends; flushed in block order */
   OpIsa isa;               /* of the launch, never OPS_BEST */
   const EvalKernels *kernels;

@@ -24,9 +24,10 @@ bool eval_print_open(EvalLaunch *l) {
   return true;
 }
 
-/* A full device is the session's to report: io_write's verdict shows at its next write. */
+/* A full device is the session's to report: io_write's verdict shows at its next write. A noisy run
+ * is one more of the same call: nobody asked for its prints. */
 static void put_out(EvalLaunch *l, Str *s) {
-  if (s->n)
+  if (s->n && !l->options->noise)
     io_write(l->options->print ? l->options->print : stdout, s->s, s->n);
   str_clear(s);
 }

@@ -230,6 +230,7 @@ typedef struct EvalScanCode {
 typedef struct EvalDotCode {
   EvalRegion a, b, c;
   bool accumulate;
+  bool tf32; /* changes no bit here: what a device may round (noise.c) */
   int promote;
 } EvalDotCode;
 
@@ -366,6 +367,8 @@ EvalResult eval_access_array_store(EvalAgent *a, const EvalInsn *in);
 /* Computes the byte-exact new value of one element and replaces it, atomically; old may be NULL. */
 void eval_atomic_apply(OpCode op, OpStrip combine, DType t, bool stored, void *at,
                        const void *value, const void *expected, void *old);
+/* size bytes (1, 2, 4 or 8) at once, as no other block can divide them. */
+void eval_atomic_load(size_t size, const void *at, void *out);
 /* copy.c, reduce.c, dot.c, report.c, thread.c */
 EvalResult eval_copy_run(EvalAgent *a, const EvalCopyCode *c);
 EvalResult eval_copy_atomic(EvalAgent *a, const EvalAtomicRegion *c);

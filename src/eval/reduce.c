@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "run.h"
+#include "noise.h"
 #include "watch.h"
 
 enum { CHUNK = 512, TURN = 64 };
@@ -229,6 +230,8 @@ EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
   if (r == EVAL_OK && c->axis < 0 && a->block->watch && sums(c->op))
     eval_watch_scalar(a, op_info(c->op)->name, op_reduce_type(c->op, s.mem->dtype),
                       machine_reg(a, c->scalar), eval_watch_look(&s));
+  if (r == EVAL_OK && c->axis < 0 && a->block->noise)
+    eval_noise_scalar(a, c->op, &s, machine_reg(a, c->scalar));
   if (r != EVAL_OK || c->axis < 0)
     return r;
   r = eval_region_resolve(a, &c->dst, NULL, &d);
@@ -236,6 +239,8 @@ EvalResult eval_reduce_run(EvalAgent *a, const EvalReduceCode *c) {
     r = can_turn(c, &s, &d) ? reduce_turned(a, c, &s, &d) : reduce_axis(a, c, &s, &d);
   if (r == EVAL_OK && a->block->watch && sums(c->op))
     eval_watch_result(a, op_info(c->op)->name, &d, eval_watch_look(&s));
+  if (r == EVAL_OK && a->block->noise)
+    eval_noise_fold(a, c->op, &s, c->axis, &d);
   if (r == EVAL_OK)
     eval_region_mark_written(&d);
   return r;
@@ -256,6 +261,8 @@ static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, in
     eval_mem_gather(s->mem, at + i * s->stride[c->axis], 1, &x, 1);
     out = acc;
     fold(1, &acc, &x);
+    if (a->block->noise)
+      eval_noise_running(a, c->op, t, &x, &acc);
     if (!c->exclusive)
       out = acc;
     eval_mem_scatter(d->mem, to + i * d->stride[c->axis], 1, &out, 1);

@@ -11,6 +11,7 @@
  */
 #include "race.h"
 #include "sched.h"
+#include "noise.h"
 #include "watch.h"
 
 #include <pthread.h>
@@ -70,6 +71,7 @@ void eval_block_start(EvalBlock *b, int64_t linear) {
     eval_device_start(b);
   b->races = l->races;
   b->watch = l->watch;
+  eval_noise_start(b);
   if (b->races)
     eval_races_start(b);
   for (int i = 0; i < b->nagents; i++)

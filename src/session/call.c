@@ -469,12 +469,17 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l, &l->s->diags);
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
-  Status status = launch_evaluate_kernel(l, k, program(l, k), checks);
+  Status status = launch_evaluate_kernel(l, k, program(l, k), checks, &l->s->diags);
   if (status != ST_OK)
     session_fail_call(l->s, status, l->span, l->name);
 }
 
-Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks) {
+Status launch_evaluate_quietly(Launch *l, DiagSink *sink) {
+  return launch_evaluate_kernel(l, l->ir, program(l, l->ir), CHECKS_NONE, sink);
+}
+
+Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks,
+                              DiagSink *sink) {
   launch_forget(l);
   launch_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
@@ -484,8 +489,10 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   o.blocks_run = &l->blocks_run;
   o.counters = l->counters;
   o.print = l->print ? l->print : o.print;
+  o.noise = l->noise;
+  o.max_steps = l->max_steps;
   double start = base_now();
-  Status status = eval_run(p, b, &o, &l->s->diags);
+  Status status = eval_run(p, b, &o, sink);
   l->s->times.kernel += base_now() - start;
   if (status != ST_OK)
     launch_forget(l);

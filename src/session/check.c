@@ -1,10 +1,9 @@
 /* check.c: `check f(a, b)`: the same call at every level and on the device, compared.
  *
  * In: a kernel call. Out: whether all runs agree with the evaluator's tile level, and where they do
- * not. Every run works on outputs of its own and on copies of inout arguments. Integers must be
- * equal; floats may differ by what their type can: a relative bound a dtype, against the greatest
- * magnitude of the output, since sums of products are taken in another order on the device. Tests:
- * tests/lang/check_*.tile.
+ * not. Every run works on outputs of its own and on copies of inout arguments. Where a run differs
+ * at all, each element is held to the bound that the kernel's own arithmetic gives it (bound.c).
+ * Tests: tests/lang/check_*.tile.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,63 +14,17 @@
 static const double thread_seconds = 2.0;
 
 typedef struct Outcome {
-  bool ok;
+  bool ok, compared;
   double max_abs, max_rel;
-  TensorDiff diff;     /* of the worst output */
-  const char *output;  /* its name */
-  const char *against; /* the run that differs */
+  TensorDiff worst;    /* of the output with the greatest difference */
+  EvalCounters plain;  /* of the reference's run */
+  Tensor **bound;      /* by parameter (bound.c); NULL until something differs */
+  TensorDiff first;    /* unless ok: the first element beyond its bound, */
+  double explained;    /* the bound there, */
+  const char *output;  /* the output's name, */
+  const char *against; /* and the run that differs */
   Str runs;            /* "cpu tile, cpu threads, cuda:0" */
 } Outcome;
-
-/* A few units of the last place: the device sums products in another order, and tensor cores
- * truncate. */
-static double relative_bound(DType t) {
-  switch (t) {
-  case DT_F64:
-    return 1e-12;
-  case DT_F32:
-    return 2e-6;
-  case DT_F16:
-    return 2e-3;
-  case DT_BF16:
-    return 1.6e-2;
-  case DT_F8E4M3:
-    return 0.13;
-  case DT_F8E5M2:
-    return 0.26;
-  default:
-    return 0.0;
-  }
-}
-
-/* Of the elements that are numbers and finite; 0 where there is none. */
-static double greatest_finite(const Tensor *t) {
-  int64_t index[TENSOR_MAX_RANK] = {0};
-  double most = 0;
-  if (tensor_count(t) == 0)
-    return 0;
-  do {
-    Scalar x = scalar_convert(tensor_get(t, index), DT_F64);
-    most = isfinite(x.as.f) && fabs(x.as.f) > most ? fabs(x.as.f) : most;
-  } while (tensor_next(t, index));
-  return most;
-}
-
-/* The scale of an output: rounding errors of a sum are in proportion to its terms, so a result
- * near 0 must not be held to its own size. */
-static double greatest(const Tensor *t) {
-  Tensor *zero;
-  TensorDiff d;
-  zero = tensor_new(t->dtype, 0, NULL, TENSOR_ZERO, NULL);
-  double most = zero && tensor_maxdiff(t, zero, NULL, &d, NULL) ? d.max_abs : 0.0;
-  tensor_release(zero);
-  return isfinite(most) ? most : greatest_finite(t);
-}
-
-/* By the dtype alone, in proportion to the greatest magnitude. */
-double check_bound(const Tensor *reference) {
-  return relative_bound(reference->dtype) * greatest(reference);
-}
 
 /* After a run of some blocks only: elements that no block wrote take the reference's value, so that
  * they compare equal. Where the evaluator does not say what was written (outputs with an initial
@@ -96,6 +49,30 @@ void launch_fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *b
       fill_one(l, reference, before, i);
 }
 
+/* Races are looked for one block after the other: of much work, only in some blocks. */
+static bool much_work(const Launch *l) {
+  return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
+}
+
+/* What rounding does not explain; the bounds cost runs of their own, so they are made once
+ * something differs. */
+static void judge(Launch *l, Tensor *const *reference, size_t i, const char *run, Outcome *o) {
+  TensorDiff first;
+  Str why = session_str(l->s);
+  if (!o->bound)
+    o->bound = launch_bounds(l, reference, o->plain.instructions, much_work(l));
+  if (!tensor_beyond(launch_host_tensor(l, i), reference[i], o->bound[i], l->s->options.interrupt,
+                     &first, &why))
+    host_fail(l->s, E0802, l->span, "%s", str_text(&why));
+  if (first.count == 0 || !o->ok)
+    return;
+  o->ok = false;
+  o->first = first;
+  o->explained = tensor_get(o->bound[i], first.where).as.f;
+  o->output = l->ir->params.v[i].buf->name;
+  o->against = run;
+}
+
 /* Compares one run's outputs with the reference's. */
 static void compare(Launch *l, Tensor *const *reference, const char *run, Outcome *o) {
   Session *s = l->s;
@@ -104,18 +81,15 @@ static void compare(Launch *l, Tensor *const *reference, const char *run, Outcom
       continue;
     TensorDiff d;
     Str why = session_str(s);
-    if (!tensor_maxdiff(launch_host_tensor(l, i), reference[i], l->s->options.interrupt, &d, &why))
+    if (!tensor_maxdiff(launch_host_tensor(l, i), reference[i], s->options.interrupt, &d, &why))
       host_fail(s, E0802, l->span, "%s", str_text(&why));
-    double bound = check_bound(reference[i]);
     o->max_rel = d.max_rel > o->max_rel ? d.max_rel : o->max_rel;
-    if (d.max_abs > o->max_abs || !o->output) {
-      o->max_abs = d.max_abs;
-      o->diff = d;
-      o->output = l->ir->params.v[i].buf->name;
-      o->against = run;
-    }
-    if (d.max_abs > bound)
-      o->ok = false;
+    if (d.max_abs > o->max_abs || !o->compared)
+      o->worst = d;
+    o->max_abs = d.max_abs > o->max_abs ? d.max_abs : o->max_abs;
+    o->compared = true;
+    if (d.count > 0)
+      judge(l, reference, i, run, o);
   }
 }
 
@@ -219,11 +193,6 @@ static void check_lowered(Launch *l, Tensor *const *reference, EvalChecks checks
   }
 }
 
-/* Races are looked for one block after the other: of much work, only in some blocks. */
-static bool much_work(const Launch *l) {
-  return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
-}
-
 static void check_some(const Launch *l, Outcome *o) {
   if (launch_has_atomics(l)) {
     str_add(&o->runs, ", not looked for races");
@@ -244,6 +213,7 @@ static Outcome run_all(Launch *l) {
   EvalChecks checks = s->options.checks_set ? s->options.checks : CHECKS_ALL;
   Launch first = launch_again(l);
   first.together = much_work(l);
+  first.counters = &o.plain;
   launch_evaluate(&first, l->ir->level, checks);
   report_unwritten(&first);
   Tensor **reference = snapshot(&first);
@@ -263,13 +233,27 @@ static Outcome run_all(Launch *l) {
   return o;
 }
 
-/* "[3, 7]: 1.5 against 1.25". */
-static void add_place(const Outcome *o, Str *out) {
-  tensor_add_shape(o->diff.rank, o->diff.where, out);
+/* Units of the last place of the reference's element; 0 where that is no finite float. */
+static double ulps(const TensorDiff *d) {
+  bool counts = dtype_is_float(d->b.type) && isfinite(d->b.as.f) && d->max_abs > 0;
+  return counts ? d->max_abs / dtype_ulp(d->b.type, d->b.as.f) : 0;
+}
+
+static void add_ulps(const TensorDiff *d, Str *out) {
+  if (ulps(d) > 0)
+    str_addf(out, " (%.*g ulp)", ulps(d) < 1e6 ? 6 : 2, ulps(d));
+}
+
+/* "[3, 7]: 1.5 against 1.25 (2048 ulp), where rounding explains 3e-05". */
+static void add_first(const Outcome *o, Str *out) {
+  tensor_add_shape(o->first.rank, o->first.where, out);
   str_add(out, ": ");
-  scalar_print(o->diff.a, out);
+  scalar_print(o->first.a, out);
   str_add(out, " against ");
-  scalar_print(o->diff.b, out);
+  scalar_print(o->first.b, out);
+  add_ulps(&o->first, out);
+  if (dtype_is_float(o->first.b.type))
+    str_addf(out, ", where rounding explains %.3g", o->explained);
 }
 
 /* A statement `check` that finds a difference fails the program; as a value it only says so. */
@@ -278,31 +262,32 @@ static void report(Launch *l, const Outcome *o) {
   Str text = session_str(s);
   if (o->ok) {
     str_addf(&text, "check %s: ok (%s", l->name, str_text(&o->runs));
-    if (o->max_abs > 0) {
-      str_add(&text, "; greatest difference ");
-      str_add_f64(&text, o->max_abs);
-    }
+    if (o->max_abs > 0)
+      str_addf(&text, "; greatest difference %.3g", o->max_abs);
+    add_ulps(&o->worst, &text);
     str_add(&text, ")\n");
     session_print(s, &text);
     return;
   }
-  add_place(o, &text);
+  add_first(o, &text);
   host_fail(s, E0402, l->span,
-            "%s on %s differs from the evaluator: %lld of %lld elements of %s, most at %s", l->name,
-            o->against, (long long)o->diff.count, (long long)o->diff.total, o->output,
+            "%s on %s differs from the evaluator: %lld of %lld elements of %s, the first at %s",
+            l->name, o->against, (long long)o->first.count, (long long)o->first.total, o->output,
             str_text(&text));
 }
 
 /* What `let r = check f(x)` binds. */
 static Value record(Session *s, const Outcome *o) {
   Value where[TENSOR_MAX_RANK];
-  for (int i = 0; i < o->diff.rank; i++)
-    where[i] = val_int(o->diff.where[i]);
+  const TensorDiff *d = o->ok ? &o->worst : &o->first;
+  for (int i = 0; i < d->rank; i++)
+    where[i] = val_int(d->where[i]);
   const Field fields[] = {
       {names_get(s->names, "ok", 2), val_bool(o->ok)},
       {names_get(s->names, "max_abs", 7), val_float(o->max_abs)},
       {names_get(s->names, "max_rel", 7), val_float(o->max_rel)},
-      {names_get(s->names, "where", 5), val_tuple(s, where, (size_t)o->diff.rank)},
+      {names_get(s->names, "where", 5), val_tuple(s, where, (size_t)d->rank)},
+      {names_get(s->names, "ulp", 3), val_float(ulps(&o->worst))},
       {names_get(s->names, "runs", 4), val_string(s, str_text(&o->runs), o->runs.n)},
   };
   return val_record(s, fields, sizeof fields / sizeof *fields);

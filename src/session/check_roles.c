@@ -32,7 +32,7 @@ static void run_threads(Launch *run, const IrKernel *k) {
   if (!nowhere)
     return;
   run->print = nowhere;
-  Status status = launch_evaluate_kernel(run, k, p, CHECKS_ALL);
+  Status status = launch_evaluate_kernel(run, k, p, CHECKS_ALL, &s->diags);
   fclose(nowhere);
   launch_forget(run);
   if (status != ST_OK)

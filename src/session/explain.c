@@ -106,7 +106,8 @@ static bool count_accesses(Explain *x, EvalCounters *c, int64_t *blocks) {
   l->counters = c;
   l->budget = 1e-3;
   l->print = nowhere;
-  Status status = p ? launch_evaluate_kernel(l, x->thread, p, CHECKS_NONE) : ST_COMPILE;
+  Status status =
+      p ? launch_evaluate_kernel(l, x->thread, p, CHECKS_NONE, &l->s->diags) : ST_COMPILE;
   if (nowhere)
     fclose(nowhere);
   l->print = NULL;

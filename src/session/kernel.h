@@ -71,6 +71,8 @@ typedef struct Launch {
   int64_t blocks_run;
   EvalCounters *counters; /* of the thread level; NULL: nothing is counted */
   FILE *print;            /* where the kernel prints; NULL: to the program's output */
+  uint64_t noise;         /* a seed; 0: none (eval.h) */
+  uint64_t max_steps;     /* of a block; 0: no limit */
   bool together;          /* checks that need one block after the other are left out (eval.h) */
   Tensor **scratch;       /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
   size_t nscratch;
@@ -84,8 +86,11 @@ void launch_isolate(Launch *l);
 /* Runs at a level on the evaluator; checks as given. Keeps in l->written what was written, until
  * launch_forget. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks);
-/* The same of one kernel lowered from the launch's, compiled; what fails is in the diagnostics. */
-Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks);
+/* The same of one kernel lowered from the launch's, compiled; what fails is in the sink. */
+Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, EvalChecks checks,
+                              DiagSink *sink);
+/* The launch's own level, nothing watched; what fails is in the sink. */
+Status launch_evaluate_quietly(Launch *l, DiagSink *sink);
 void launch_forget(Launch *l);
 /* Puts the tensors' host memory into l->b, and fresh maps of what is written into l->written. */
 void launch_arguments(Launch *l, EvalChecks checks);
@@ -127,8 +132,11 @@ bool launch_has_roles(const Launch *l);
 /* Looks for races between such roles, which only threads show: runs them on the launch's tensors,
  * which are copies (launch_again). Fails as the call would. */
 void launch_check_roles(Launch *l);
-/* How far an element of a result may be from this one's and still agree with it. */
-double check_bound(const Tensor *reference);
+/* How far each element of the outputs may be from the tile level's and still be right: f64 of the
+ * output's shape, by parameter (NULL: no output); temporaries. Runs the launch a few times, with
+ * much work once; steps: what all blocks took without noise, so that a loop which noise keeps from
+ * ending ends. */
+Tensor **launch_bounds(const Launch *l, Tensor *const *reference, uint64_t steps, bool much_work);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
 /* The options of every run on the evaluator. */

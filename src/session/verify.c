@@ -3,9 +3,9 @@
  * In: a prepared launch. Out: the greatest difference, or a failure that names the schedule, the
  * pass and the first element that differs. Each kernel runs on the evaluator on copies of the
  * call's own arguments: all blocks while that takes about two seconds, else corners, edges and some
- * random ones. Integers must be equal, floats may differ by check_bound, since lower levels add in
- * another order; the reference is the tile level throughout, so that small differences do not add
- * up. Tests: tests/lang/verify_each.tile, tests/fuzz/kernels.
+ * random ones. Integers must be equal, floats may differ by launch_bounds, since lower levels add
+ * in another order; the reference is the tile level throughout, so that small differences do not
+ * add up. Tests: tests/lang/verify_each.tile, tests/fuzz/kernels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,61 +16,49 @@
 typedef struct Verify {
   Launch *l;
   Tensor **reference; /* by parameter */
+  EvalCounters plain; /* of the reference's run */
+  Tensor **bound;     /* NULL until something differs */
   Tensor **before;    /* outputs as they were before any run */
   Arena *arena;       /* of kernels and programs */
   double most;        /* greatest difference of any pass */
 } Verify;
 
-/* NaN equals NaN here, as in tensor_maxdiff. */
-static bool differs(Scalar a, Scalar b, double bound) {
-  if (!dtype_is_float(a.type))
-    return a.as.u != b.as.u;
-  bool nan_a = isnan(a.as.f), nan_b = isnan(b.as.f);
-  return nan_a != nan_b || (!nan_a && a.as.f != b.as.f && !(fabs(a.as.f - b.as.f) <= bound));
-}
-
-/* In row-major order; false: none. */
-static bool first_difference(const Tensor *a, const Tensor *b, int64_t *index) {
-  double bound = check_bound(b);
-  memset(index, 0, TENSOR_MAX_RANK * sizeof *index);
-  if (tensor_count(a) == 0)
+/* Bounds cost runs of their own, so they are made once something differs at all. */
+static bool first_difference(Verify *v, Launch *run, size_t i, TensorDiff *d) {
+  const volatile sig_atomic_t *stop = v->l->s->options.interrupt;
+  Tensor *mine = launch_host_tensor(run, i), *reference = v->reference[i];
+  Str why = session_str(v->l->s);
+  bool ok = tensor_maxdiff(mine, reference, stop, d, &why);
+  v->most = fmax(v->most, d->max_abs);
+  if (ok && d->count == 0)
     return false;
-  do {
-    if (differs(tensor_get(a, index), tensor_get(b, index), bound))
-      return true;
-  } while (tensor_next(a, index));
-  return false;
+  if (!v->bound)
+    v->bound = launch_bounds(v->l, v->reference, v->plain.instructions, false);
+  if (!ok || !tensor_beyond(mine, reference, v->bound[i], stop, d, &why))
+    host_fail(v->l->s, E0802, v->l->span, "%s", str_text(&why));
+  return d->count > 0;
 }
 
 /* "C[3, 5] is 2.0 after it, 3.0 at tile level". */
-static void report(const Verify *v, const Launch *run, size_t i, const int64_t *index,
-                   const char *schedule, const char *pass) {
+static void report(const Verify *v, size_t i, const TensorDiff *d, const char *schedule,
+                   const char *pass) {
   Session *s = v->l->s;
   Str text = session_str(s);
-  tensor_add_shape(run->tensor[i]->rank, index, &text);
+  tensor_add_shape(d->rank, d->where, &text);
   str_add(&text, " is ");
-  scalar_print(tensor_get(run->tensor[i], index), &text);
+  scalar_print(d->a, &text);
   str_add(&text, " after it, ");
-  scalar_print(tensor_get(v->reference[i], index), &text);
+  scalar_print(d->b, &text);
   host_fail(s, E0402, v->l->span,
             "pass `%s` of lowering %s (%s) changes its result: %s%s at tile level", pass,
             v->l->name, schedule, v->l->ir->params.v[i].buf->name, str_text(&text));
 }
 
 static void compare(Verify *v, Launch *run, const char *schedule, const char *pass) {
-  int64_t index[TENSOR_MAX_RANK];
-  Str why = session_str(v->l->s);
   TensorDiff d;
-  for (size_t i = 0; i < run->n; i++) {
-    if (!run->tensor[i] || !launch_writes(run, i))
-      continue;
-    const Tensor *t = launch_host_tensor(run, i);
-    if (first_difference(t, v->reference[i], index))
-      report(v, run, i, index, schedule, pass);
-    if (!tensor_maxdiff(t, v->reference[i], v->l->s->options.interrupt, &d, &why))
-      host_fail(v->l->s, E0802, v->l->span, "%s", str_text(&why));
-    v->most = fmax(v->most, d.max_abs);
-  }
+  for (size_t i = 0; i < run->n; i++)
+    if (run->tensor[i] && launch_writes(run, i) && first_difference(v, run, i, &d))
+      report(v, i, &d, schedule, pass);
 }
 
 /* A fault of what a pass made is the pass' too, unless the tile level has it. */
@@ -85,7 +73,7 @@ static bool run_pass(IrKernel *after, const char *schedule, const char *pass, vo
               v->l->name, schedule);
   run.budget = launch_has_atomics(v->l) ? 0 : SECONDS;
   Status status = launch_evaluate_kernel(
-      &run, after, p, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT);
+      &run, after, p, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT, &s->diags);
   if (status != ST_OK && s->diags.n)
     diag_hint(&s->diags, s->diags.v[s->diags.n - 1], "pass `%s` (%s) made this: please report it",
               pass, schedule);
@@ -118,6 +106,7 @@ double launch_verify_each(Launch *l) {
     return 0;
   Launch fresh = launch_again(l), first = launch_again(l);
   Verify v = {.l = l, .before = outputs(&fresh), .arena = session_scratch(s)};
+  first.counters = &v.plain;
   launch_evaluate(&first, IR_TILE, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT);
   launch_forget(&first);
   v.reference = outputs(&first);

@@ -128,6 +128,42 @@ bool tensor_maxdiff(const Tensor *a, const Tensor *b, const volatile sig_atomic_
   return true;
 }
 
+typedef struct Beyond {
+  const double *bound;
+  double first; /* distance */
+  int64_t flat, count;
+} Beyond;
+
+static void beyond_block(void *ctx, const double *a, const double *b, int64_t n, int64_t first) {
+  Beyond *y = ctx;
+  for (int64_t i = 0; i < n; i++) {
+    double d = distance(a[i], b[i]);
+    if (d <= y->bound[first + i])
+      continue;
+    if (!y->count++) {
+      y->flat = first + i;
+      y->first = d;
+    }
+  }
+}
+
+bool tensor_beyond(const Tensor *a, const Tensor *b, const Tensor *bound,
+                   const volatile sig_atomic_t *stop, TensorDiff *out, Str *why) {
+  Pair p;
+  memset(out, 0, sizeof *out);
+  if (!pair_open(&p, a, b, why))
+    return false;
+  Beyond y = {tensor_data(bound), 0, 0, 0};
+  pair_each(&p, stop, beyond_block, &y);
+  out->total = tensor_count(p.a);
+  out->count = y.count;
+  out->max_abs = y.first;
+  if (out->total > 0)
+    locate(&p, y.flat, out);
+  pair_close(&p);
+  return true;
+}
+
 typedef struct Close {
   double rel_tol, abs_tol, excess;
   int64_t flat, bad;

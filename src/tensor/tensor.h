@@ -234,6 +234,10 @@ typedef struct TensorDiff {
 /* Compares with broadcasting, in f64 (integers exactly up to 2^53). NaN equals NaN here. */
 bool tensor_maxdiff(const Tensor *a, const Tensor *b, const volatile sig_atomic_t *stop,
                     TensorDiff *out, Str *why);
+/* Where a and b differ by more than `bound` has (f64, contiguous, of b's shape; a's too): *out has
+ * the first such element in row-major order, how many there are, and their distance there. */
+bool tensor_beyond(const Tensor *a, const Tensor *b, const Tensor *bound,
+                   const volatile sig_atomic_t *stop, TensorDiff *out, Str *why);
 /* |a - b| <= abs_tol + rel_tol * |b| everywhere; NaN is close to nothing. *close has the answer;
  * when it is false, *worst (may be NULL) has the place where the excess is greatest. */
 bool tensor_allclose(const Tensor *a, const Tensor *b, double rel_tol, double abs_tol,
