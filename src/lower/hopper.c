@@ -393,6 +393,60 @@ bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before) {
   return true;
 }
 
+typedef struct Arrivals {
+  const IrBuffer *barrier;
+  bool arrives, signals;
+} Arrivals;
+
+static bool find_arrival(IrStmt *st, void *ctx) {
+  Arrivals *x = ctx;
+  x->arrives |= st->kind == IRK_ARRIVE && st->as.barrier.at.buf == x->barrier;
+  x->signals |= st->kind == IRK_COPY && st->as.copy.signal.buf == x->barrier;
+  return true;
+}
+
+int hopper_arrivals(const IrKernel *k, const IrBuffer *barrier) {
+  const IrRoles *r = expand_author_roles(k);
+  IrBlock body = k->body;
+  Arrivals all = {barrier, false, false};
+  int groups = 1, roles = 0;
+  ir_walk(&body, find_arrival, &all);
+  for (int i = 0; r && i < r->nroles; i++) {
+    Arrivals x = {barrier, false, false};
+    Work w = {false, false};
+    ir_walk(&r->role[i].body, find_arrival, &x);
+    ir_walk(&r->role[i].body, find_work, &w);
+    roles += x.arrives;
+    if (x.arrives)
+      groups = w.products ? r->role[i].warps / GROUP_WARPS : 1;
+  }
+  for (size_t i = 0; i < body.n; i++) { /* outside of the roles */
+    Arrivals x = {barrier, false, false};
+    IrBlock one = {&body.v[i], 1, 1};
+    if (body.v[i]->kind != IRK_ROLES)
+      ir_walk(&one, find_arrival, &x);
+    roles += x.arrives;
+  }
+  return roles == 1 && !all.signals ? groups : 1;
+}
+
+/* The wait for its products has shown each warpgroup that its own have read; what else the role did
+ * is over at a barrier of all of it. */
+bool hopper_arrive(Simple *s, const IrAccess *a) {
+  if (!s->hopper || !s->hopper->group || hopper_arrivals(s->k, a->buf) != s->hopper->groups)
+    return false;
+  IrExpr *at = low_barrier_address(s, a);
+  if (s->hopper->product == s->out)
+    low_flush(s);
+  else
+    low_barrier(s);
+  s->hopper->product = NULL;
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_ref(s->k, s->hopper->first))->as.if_.then);
+  hopper_op(s, OP_MBAR_ARRIVE, 1, (IrOperand[]){hopper_e(at)});
+  low_enter(s, before);
+  return true;
+}
+
 static void expand_role(Simple *s, IrRoleBody *from, IrRoleBody *to, bool producer) {
   *to = *from;
   to->registers = 0;

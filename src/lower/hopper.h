@@ -28,6 +28,8 @@ typedef struct Hopper {
   IrVar *group;     /* i32: which of them this is; NULL: the producer */
   IrVar *first;     /* bool: the first thread of its warpgroup */
   VEC(HopperCast) casts;
+  const IrBlock
+      *product; /* where the last wgmma stands: behind it no warp is far from the others */
 } Hopper;
 
 /* Warpgroups of the role that computes; 0: the kernel has no such roles. */
@@ -43,6 +45,12 @@ int64_t hopper_tile_bytes(const IrBuffer *b);
 /* A role of the author's that copies by TMA (then one thread is in it) or multiplies with wgmma;
  * FALSE: neither, and nothing is opened. The caller enters *before again and forgets s->hopper. */
 bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before);
+
+/* How many threads arrive for each arrival that the program counts at a barrier: one of each
+ * warpgroup, where one role that multiplies with wgmma is all that arrives; else 1. */
+int hopper_arrivals(const IrKernel *k, const IrBuffer *barrier);
+/* One thread of each warpgroup arrives; FALSE: it is not that kind of barrier. */
+bool hopper_arrive(Simple *s, const IrAccess *a);
 
 /* Hooks: true where they took the statement. */
 bool hopper_roles(Simple *s, IrStmt *st);

@@ -124,5 +124,6 @@ bool hopper_dot(Simple *s, IrStmt *st) {
     for (int64_t j = 0; j < c.steps; j++)
       multiply(s, &c, i, j);
   hopper_op(s, OP_WGMMA_COMMIT, 0, NULL);
+  s->hopper->product = s->out;
   return true;
 }

@@ -50,7 +50,8 @@ void low_init_barriers(Simple *s, const IrBuffer *b) {
   IrBlock *before = low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then), *inner;
   IrExpr *e = low_open_serial(s, "e", 0, n, &inner);
   IrExpr *at = low_mul(s, ir_cast(s->k, e, DT_I32), low_i32(s, 8));
-  emit_barrier_op(s, OP_MBAR_INIT, low_add(s, low_i32(s, b->offset), at), low_i32(s, b->arrivals));
+  emit_barrier_op(s, OP_MBAR_INIT, low_add(s, low_i32(s, b->offset), at),
+                  low_i32(s, b->arrivals * (s->registers ? hopper_arrivals(s->k, b) : 1)));
   low_enter(s, inner);
   low_emit_op(s, OP_MBAR_FENCE_INIT);
   low_enter(s, before);
@@ -59,7 +60,7 @@ void low_init_barriers(Simple *s, const IrBuffer *b) {
 
 /* What the threads before it did is seen by whoever waits: they meet, then one arrives. */
 void low_arrive(Simple *s, const IrAccess *a) {
-  if (!has_barriers(s))
+  if (!has_barriers(s) || hopper_arrive(s, a))
     return;
   IrExpr *at = low_barrier_address(s, a);
   low_barrier(s);

@@ -81,6 +81,7 @@ START_TEST(products_of_warpgroups) {
       Lowered x = lower_text(texts[i], "sm_90a", 0);
       has(&x, "wgmma_ss");
       has(&x, "tma_load");
+      has(&x, "wgmma_wait 0\n        if first_thread {\n          mbar_arrive");
       ck_assert(!strstr(x.text, "ld_global"));
       says(&x, "schedule: warpgroup, roles of the author");
       same_output(&x, give[j], "C");
