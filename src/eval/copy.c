@@ -63,19 +63,14 @@ static void convert_row(const Plan *p, int64_t dst, int64_t dstep, int64_t src, 
   }
 }
 
-/* Elements can be used where they lie. */
-static bool compute_form(const EvalMem *m) {
-  return !m->stored || dtype_compute(m->dtype) == m->dtype;
-}
-
 /* How rows move, decided once. */
 static Move choose(const Plan *p) {
   const Axis *x = &p->axis[p->n - 1];
   bool same = !p->cast && !p->pack;
-  if (same && x->dst == 1 && compute_form(p->dst))
-    return x->src == 1 && !compute_form(p->src) ? MOVE_UNPACK : MOVE_GATHER;
-  if ((same || p->pack) && x->src == 1 && compute_form(p->src))
-    return x->dst == 1 && !compute_form(p->dst) ? MOVE_PACK : MOVE_SCATTER;
+  if (same && x->dst == 1 && !mem_packed(p->dst))
+    return x->src == 1 && mem_packed(p->src) ? MOVE_UNPACK : MOVE_GATHER;
+  if ((same || p->pack) && x->src == 1 && !mem_packed(p->src))
+    return x->dst == 1 && mem_packed(p->dst) ? MOVE_PACK : MOVE_SCATTER;
   if (same && x->dst == 1 && x->src == 1)
     return MOVE_BYTES;
   return MOVE_CONVERT;
@@ -109,7 +104,7 @@ static void copy_row(const Plan *p, int64_t dst, int64_t src, int64_t n) {
 static void pad_row(const Plan *p, int64_t dst, int64_t dstep, int64_t n) {
   uint64_t value[CHUNK];
   size_t size = dtype_compute_size(p->dst->dtype);
-  if (dstep == 1 && compute_form(p->dst)) {
+  if (dstep == 1 && !mem_packed(p->dst)) {
     eval_fill_lanes(size, eval_mem_at(p->dst, dst), &p->pad, n);
     return;
   }

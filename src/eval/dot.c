@@ -75,17 +75,12 @@ static void unpack(const EvalMem *m, int64_t base, int64_t row, int64_t col, int
   }
 }
 
-/* The kernel can read it where it lies, if its type agrees. */
-static bool in_compute_form(const EvalMem *m) {
-  return !m->stored || dtype_compute(m->dtype) == m->dtype;
-}
-
 /* Where an operand of the product can be read; room has space for all of it, line for a row.
  * unit: its columns must be neighbours. */
 static Operand operand(const EvalView *v, DType to, bool unit, void *room, void *line, OpIsa isa) {
   const EvalMem *m = v->mem;
   int64_t rows = v->extent[0], cols = v->extent[1];
-  bool as_is = in_compute_form(m) && dtype_compute(m->dtype) == to;
+  bool as_is = !mem_packed(m) && dtype_compute(m->dtype) == to;
   if (as_is && (!unit || v->stride[1] == 1))
     return (Operand){eval_mem_at(m, v->base), v->stride[0], v->stride[1]};
   if (as_is && to == DT_F32 && v->stride[0] == 1) {
@@ -156,7 +151,7 @@ static void *open_result(const EvalView *v, DType acc, bool apart, bool accumula
                          void *line, OpIsa isa, int64_t *row) {
   const EvalMem *m = v->mem;
   *row = v->stride[0];
-  if (!apart && in_compute_form(m) && m->dtype == acc && v->stride[1] == 1)
+  if (!apart && !mem_packed(m) && m->dtype == acc && v->stride[1] == 1)
     return eval_mem_at(m, v->base);
   *row = v->extent[1];
   if (accumulate)

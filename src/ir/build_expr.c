@@ -65,7 +65,7 @@ IrExpr *build_load(Build *b, const IrAccess *at) {
 }
 
 /* A prepared index was computed before the MAP, once. */
-static IrExpr *index_of(Build *b, const TExpr *e) {
+IrExpr *build_index(Build *b, const TExpr *e) {
   const Ready *r = e->ir;
   return r && r->scalar ? r->scalar : build_scalar(b, e);
 }
@@ -74,7 +74,7 @@ static IrExpr *index_of(Build *b, const TExpr *e) {
 IrAccess build_access(Build *b, const TRegion *r) {
   IrAccess a = {.buf = build_buf(r->buf), .check = !b->k->unchecked, .span = r->span};
   for (int i = 0; i < r->buf->rank; i++)
-    a.index[i] = index_of(b, r->axis[i].origin);
+    a.index[i] = build_index(b, r->axis[i].origin);
   return a;
 }
 
@@ -92,7 +92,7 @@ static IrExpr *value_element(Build *b, const TExpr *e) {
   if (!b->parallel && !b->map)
     build_prepare(b, e->arg[0]);
   for (int i = 0; i < e->arg[0]->type.rank; i++)
-    index[i] = index_of(b, e->as.region.axis[i].origin);
+    index[i] = build_index(b, e->as.region.axis[i].origin);
   return build_at(b, e->arg[0], index);
 }
 

@@ -49,6 +49,8 @@ IrVar *build_var(const TVar *v);
 IrExpr *build_op(Build *b, const TExpr *e, IrExpr *const *arg);
 /* A load of an element, as a statement; its value. */
 IrExpr *build_load(Build *b, const IrAccess *at);
+/* An index or origin: what build_prepare computed, or else here. */
+IrExpr *build_index(Build *b, const TExpr *e);
 IrAccess build_access(Build *b, const TRegion *r);
 /* The statement of an atomic operation on an element, without a variable for the old value. */
 IrStmt *build_atomic(Build *b, const TExpr *e);

@@ -23,22 +23,16 @@ IrBuffer *build_tile(Build *b, IrSpace space, const char *name, DType t, int ran
   return buf;
 }
 
-/* Prepared ones were computed once, before the MAP. */
-static IrExpr *origin_of(Build *b, const TExpr *e) {
-  const Ready *r = e->ir;
-  return r && r->scalar ? r->scalar : build_scalar(b, e);
-}
-
 /* Axes as they are; extents of tensors were settled by the checker. */
 IrRegion build_region(Build *b, const TRegion *r) {
   IrRegion out = {.buf = build_buf(r->buf), .trans = r->trans, .span = r->span};
   for (int i = 0; i < r->buf->rank; i++) {
     const TAxis *a = &r->axis[i];
-    out.axis[i] = (IrAxis){.origin = origin_of(b, a->origin),
+    out.axis[i] = (IrAxis){.origin = build_index(b, a->origin),
                            .extent = a->extent,
                            .step = a->step,
                            .keep = a->keep,
-                           .stop = a->stop ? origin_of(b, a->stop) : NULL};
+                           .stop = a->stop ? build_index(b, a->stop) : NULL};
   }
   return out;
 }
@@ -156,7 +150,7 @@ static IrAccess tree_point(Build *b, const TRegion *r, IrExpr *const *index) {
   rank = kept;
   for (int i = 0; i < r->buf->rank; i++) {
     const TAxis *x = &r->axis[i];
-    a.index[i] = origin_of(b, x->origin);
+    a.index[i] = build_index(b, x->origin);
     if (!x->keep)
       continue;
     int from = at++;
@@ -201,7 +195,7 @@ static IrExpr *sliced_at(Build *b, const TExpr *e, IrExpr *const *index) {
   int at = 0;
   for (int i = 0; i < e->arg[0]->type.rank; i++) {
     const TAxis *a = &e->as.region.axis[i];
-    own[i] = origin_of(b, a->origin);
+    own[i] = build_index(b, a->origin);
     if (a->keep)
       own[i] = along(b, own[i], a->step, index[at++]);
   }

@@ -18,11 +18,7 @@ typedef struct Move {
   IrBuffer *stage; /* memory to memory: what is in flight */
 } Move;
 
-static IrOperand regs_operand(IrBuffer *b, IrExpr *first, int64_t n) {
-  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = (int)n};
-}
-
-/* ---------------------------------------------------------------- reading a group */
+/* ---------------------------------------------------------------- moving a group */
 
 static IrExpr *padding(Simple *s, const IrCopy *c) {
   Scalar zero = {.type = DT_I64};
@@ -52,31 +48,6 @@ static void read_element(Move *m, const Point *p, int64_t e, IrBuffer *to, IrExp
   low_enter(s, before);
 }
 
-/* `width` elements of the source's dtype to registers from r on. */
-static void read_group(Move *m, const Point *p, IrBuffer *to, IrExpr *r) {
-  Simple *s = m->s;
-  IrExpr *at[IR_MAX_RANK];
-  int64_t w = m->src.width;
-  IrBlock *before = s->out;
-  neighbour(m, &m->src, p, 0, at);
-  if (w > 1) {
-    IrExpr *in = m->edge ? side_inside(s, &m->src, p, 0, w) : NULL;
-    IrStmt *branch = in ? low_emit_if(s, in) : NULL;
-    if (branch)
-      low_enter(s, &branch->as.if_.then);
-    side_move(s, true, m->src.r->buf, at, regs_operand(to, r, w));
-    low_enter(s, before);
-    if (!branch)
-      return;
-    low_enter(s, &branch->as.if_.other);
-  }
-  for (int64_t e = 0; e < w; e++)
-    read_element(m, p, e, to, low_add(s, r, low_i32(s, e)));
-  low_enter(s, before);
-}
-
-/* ---------------------------------------------------------------- writing a group */
-
 static void write_element(Move *m, const Point *p, int64_t e, IrBuffer *from, IrExpr *r) {
   Simple *s = m->s;
   IrExpr *at[IR_MAX_RANK];
@@ -87,25 +58,28 @@ static void write_element(Move *m, const Point *p, int64_t e, IrBuffer *from, Ir
   low_enter(s, before);
 }
 
-static void write_group(Move *m, const Point *p, IrBuffer *from, IrExpr *r) {
+/* The side's `width` elements to registers from r on, or from them: in one access where all lie
+ * inside, else one by one. */
+static void move_group(Move *m, bool reads, const Point *p, IrBuffer *regs, IrExpr *r) {
   Simple *s = m->s;
+  const Side *side = reads ? &m->src : &m->dst;
   IrExpr *at[IR_MAX_RANK];
-  int64_t w = m->dst.width;
+  int64_t w = side->width;
   IrBlock *before = s->out;
-  neighbour(m, &m->dst, p, 0, at);
+  neighbour(m, side, p, 0, at);
   if (w > 1) {
-    IrExpr *in = m->edge ? side_inside(s, &m->dst, p, 0, w) : NULL;
+    IrExpr *in = m->edge ? side_inside(s, side, p, 0, w) : NULL;
     IrStmt *branch = in ? low_emit_if(s, in) : NULL;
     if (branch)
       low_enter(s, &branch->as.if_.then);
-    side_move(s, false, m->dst.r->buf, at, regs_operand(from, r, w));
+    side_move(s, reads, side->r->buf, at, low_regs(regs, r, w));
     low_enter(s, before);
     if (!branch)
       return;
     low_enter(s, &branch->as.if_.other);
   }
   for (int64_t e = 0; e < w; e++)
-    write_element(m, p, e, from, low_add(s, r, low_i32(s, e)));
+    (reads ? read_element : write_element)(m, p, e, regs, low_add(s, r, low_i32(s, e)));
   low_enter(s, before);
 }
 
@@ -145,10 +119,10 @@ static void load_all(Move *m, IrBuffer *to) {
   expand_open(s, &m->iter, m->src.width, &p, &before);
   IrExpr *r = register_of(s, &p);
   if (to->dtype == t) {
-    read_group(m, &p, to, r);
+    move_group(m, true, &p, to, r);
   } else {
     IrBuffer *x = registers(s, "in", t, m->src.width);
-    read_group(m, &p, x, low_i32(s, 0));
+    move_group(m, true, &p, x, low_i32(s, 0));
     convert(s, to, r, x, low_i32(s, 0), m->src.width);
   }
   low_enter(s, before);
@@ -164,11 +138,11 @@ static void store_all(Move *m, IrBuffer *from) {
   expand_open(s, &m->iter, m->dst.width, &p, &before);
   IrExpr *r = register_of(s, &p);
   if (from->dtype == t) {
-    write_group(m, &p, from, r);
+    move_group(m, false, &p, from, r);
   } else {
     IrBuffer *x = registers(s, "out", t, m->dst.width);
     convert(s, x, low_i32(s, 0), from, r, m->dst.width);
-    write_group(m, &p, x, low_i32(s, 0));
+    move_group(m, false, &p, x, low_i32(s, 0));
   }
   low_enter(s, outer);
 }
@@ -204,10 +178,10 @@ static void move_rolled(Move *m) {
   s->rolled = true;
   expand_open(s, &m->iter, width, &p, &before);
   s->rolled = false;
-  read_group(m, &p, in, low_i32(s, 0));
+  move_group(m, true, &p, in, low_i32(s, 0));
   if (out != in)
     convert(s, out, low_i32(s, 0), in, low_i32(s, 0), width);
-  write_group(m, &p, out, low_i32(s, 0));
+  move_group(m, false, &p, out, low_i32(s, 0));
   low_enter(s, outer);
 }
 

@@ -140,10 +140,6 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
 
 /* ---------------------------------------------------------------- products */
 
-static IrOperand regs(IrBuffer *b, IrExpr *first, int n) {
-  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = n};
-}
-
 static IrBuffer *registers(Simple *s, const char *name, DType t, int64_t n) {
   IrExpr *extent = low_i64(s, n);
   IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
@@ -176,10 +172,10 @@ static void multiply(Mma *m, IrExpr *step) {
                       low_mul(s, h, low_i32(s, m->kind.nb)));
   for (int i = 0; i < n; i++) {
     IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 4);
-    o[0] = regs(m->c, low_add(s, c, low_i32(s, rows ? nc * i : 0)), nc);
-    o[1] = regs(m->a, low_add(s, a, low_i32(s, na * i)), na);
-    o[2] = m->kind.by_words ? regs(m->b, low_add(s, b, low_i32(s, 2 * i)), 2)
-                            : regs(m->b, b, m->kind.nb);
+    o[0] = low_regs(m->c, low_add(s, c, low_i32(s, rows ? nc * i : 0)), nc);
+    o[1] = low_regs(m->a, low_add(s, a, low_i32(s, na * i)), na);
+    o[2] = m->kind.by_words ? low_regs(m->b, low_add(s, b, low_i32(s, 2 * i)), 2)
+                            : low_regs(m->b, b, m->kind.nb);
     o[3] = (IrOperand){.kind = IRO_DTYPE, .dtype = m->kind.type};
     low_emit(s, IRK_OP)->as.op = (IrOp){OP_MMA_SYNC, o, 4};
   }

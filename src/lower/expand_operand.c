@@ -7,10 +7,6 @@
  */
 #include "expand_dot.h"
 
-static IrOperand regs(IrBuffer *b, IrExpr *first, int n) {
-  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = n};
-}
-
 static int64_t size_of(const IrRegion *r) {
   return (int64_t)dtype_size(r->buf->dtype);
 }
@@ -187,7 +183,7 @@ static IrBuffer *words_of(Mma *m, int64_t n) {
 /* Four words of A: K of a thread's word is that of its two registers, in A as in B. */
 static void words_a(Mma *m, IrExpr *at, IrExpr *row, IrExpr *k) {
   IrBuffer *w = words_of(m, 4);
-  matrices_a(m, regs(w, low_i32(m->s, 0), 4), row, k);
+  matrices_a(m, low_regs(w, low_i32(m->s, 0), 4), row, k);
   for (int64_t i = 0; i < 4; i++)
     widen(m, m->d->a.buf->dtype, w, i, m->a, low_add(m->s, at, low_i32(m->s, i / 2 * 4 + i % 2)),
           2);
@@ -195,7 +191,7 @@ static void words_a(Mma *m, IrExpr *at, IrExpr *row, IrExpr *k) {
 
 static void words_b(Mma *m, IrExpr *at, IrExpr *col, IrExpr *k, int pair) {
   IrBuffer *w = words_of(m, 2 * pair);
-  matrices_b(m, regs(w, low_i32(m->s, 0), 2 * pair), col, k);
+  matrices_b(m, low_regs(w, low_i32(m->s, 0), 2 * pair), col, k);
   for (int64_t i = 0; i < 2 * pair; i++)
     widen(m, m->d->b.buf->dtype, w, i, m->b, low_add(m->s, at, low_i32(m->s, 2 * i)), 1);
 }
@@ -234,7 +230,7 @@ static void load_a(Mma *m, IrExpr *step, IrExpr *k) {
   else if (m->kind.by_words)
     words_a(m, at, row, k);
   else if (mma_by_matrix(s, &m->kind, &m->d->a, true))
-    matrices_a(m, regs(m->a, at, 4), row, k);
+    matrices_a(m, low_regs(m->a, at, 4), row, k);
   else
     elements_a(m, at, row, k);
   low_enter(s, before);
@@ -252,7 +248,7 @@ static void load_b(Mma *m, IrExpr *step, IrExpr *k) {
   if (m->kind.by_words)
     words_b(m, at, col, k, pair);
   else if (matrix)
-    matrices_b(m, regs(m->b, at, 2 * pair), col, k);
+    matrices_b(m, low_regs(m->b, at, 2 * pair), col, k);
   else
     elements_b(m, at, col, k);
   low_enter(s, before);

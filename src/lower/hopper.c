@@ -19,10 +19,6 @@ IrOperand hopper_i(Simple *s, int64_t n) {
   return hopper_e(low_i32(s, n));
 }
 
-IrOperand hopper_regs(IrBuffer *b, IrExpr *first, int n) {
-  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = n};
-}
-
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o) {
   IrStmt *st = low_emit(s, IRK_OP);
   st->as.op = (IrOp){op, arena_copy(s->k->arena, o, (size_t)n * sizeof *o), n};

@@ -73,7 +73,6 @@ void hopper_pack(Simple *s, DType t, IrBuffer *from, IrBuffer *words);
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);
 IrOperand hopper_e(IrExpr *e);
 IrOperand hopper_i(Simple *s, int64_t n); /* an i32 constant */
-IrOperand hopper_regs(IrBuffer *b, IrExpr *first, int n);
 /* Byte address of a tile's stage in hand, i32. */
 IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b);
 /* The same of the stage that a region names, where the tile has an axis of stages. */

@@ -206,7 +206,7 @@ static void store_matrices(Simple *s, const Staging *x, const IrCopy *c, IrExpr 
                            IrExpr *first, int n) {
   IrBuffer *w = pack_pairs(s, x->tile->dtype, low_place_of(s, c->src.buf)->home, first, n);
   IrExpr *at = low_add(s, hopper_tile_at(s, x->tile), matrix_at(s, x, row, pair));
-  hopper_op(s, OP_STMATRIX, 2, (IrOperand[]){hopper_e(at), hopper_regs(w, low_i32(s, 0), n)});
+  hopper_op(s, OP_STMATRIX, 2, (IrOperand[]){hopper_e(at), low_regs(w, low_i32(s, 0), n)});
 }
 
 /* The columns of one block of 64 rows of each warpgroup. */

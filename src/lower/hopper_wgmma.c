@@ -85,15 +85,14 @@ static IrBuffer *words_of(Simple *s, const IrBuffer *operand) {
 /* Of one block and step. */
 static void multiply(Simple *s, const Chain *c, int64_t block, int64_t step) {
   int64_t regs = c->n / 2;
-  IrOperand acc =
-      hopper_regs(low_place_of(s, c->d->c.buf)->home, low_i32(s, block * regs), (int)regs);
+  IrOperand acc = low_regs(low_place_of(s, c->d->c.buf)->home, low_i32(s, block * regs), (int)regs);
   IrOperand b = at_step(s, &c->b, step_bytes(&c->b, step));
   IrOperand more = hopper_e(ir_bool(s->k, step > 0 || c->d->accumulate));
   IrOperand type = {.kind = IRO_DTYPE, .dtype = c->d->b.buf->dtype};
   if (c->words) {
     IrExpr *first = low_i32(s, (block * c->steps + step) * 4);
     hopper_op(s, OP_WGMMA_RS, 7,
-              (IrOperand[]){acc, hopper_regs(c->words, first, 4), b, more, hopper_i(s, c->n), type,
+              (IrOperand[]){acc, low_regs(c->words, first, 4), b, more, hopper_i(s, c->n), type,
                             hopper_i(s, c->b.across)});
     return;
   }

@@ -163,6 +163,8 @@ typedef struct Write {
 
 /* simple_region.c: small expressions of the kernel; regions; results. */
 IrExpr *low_i32(Simple *s, int64_t n);
+/* n registers from `first` on, as an operand. */
+IrOperand low_regs(IrBuffer *b, IrExpr *first, int64_t n);
 IrExpr *low_i64(Simple *s, int64_t n);
 IrExpr *low_zero_of(Simple *s, DType t);
 IrExpr *low_add(Simple *s, IrExpr *a, IrExpr *b);

@@ -13,6 +13,9 @@ IrExpr *low_i32(Simple *s, int64_t n) {
 IrExpr *low_i64(Simple *s, int64_t n) {
   return ir_int(s->k, n);
 }
+IrOperand low_regs(IrBuffer *b, IrExpr *first, int64_t n) {
+  return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = (int)n};
+}
 IrExpr *low_add(Simple *s, IrExpr *a, IrExpr *b) {
   return ir_op2(s->k, OP_ADD, a, b);
 }

@@ -10,11 +10,6 @@
  */
 #include "private.h"
 
-/* The value of a statement word: using it as a value is an error elsewhere. */
-static TExpr *none(Check *c, Span span) {
-  return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);
-}
-
 /* ---------------------------------------------------------------- extents from the other side */
 
 /* `A[i, j]` with a tile of fewer axes than A: leading indices are single, the last ones become
@@ -203,7 +198,7 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
     sema_view_copy(c, dst, d_origin, src, s_origin, pad, e->span);
     if (signal.buf)
       sema_arrive(c, &signal, e->span);
-    return none(c, e->span);
+    return sema_texpr_none(c, e->span);
   }
   if (!settle(c, dst, d_origin, src, s_origin, e->span))
     return sema_texpr_error(c, e->span);
@@ -213,12 +208,12 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   if (src->kind == TE_REGION) {
     s->as.copy.src = src->as.region;
     s->as.copy.signal = signal;
-    return none(c, e->span);
+    return sema_texpr_none(c, e->span);
   }
   s->as.copy.value = sema_convert(c, src, src->type.dtype);
   if (signal.buf) /* what is computed is there when the next statement runs */
     sema_arrive(c, &signal, e->span);
-  return none(c, e->span);
+  return sema_texpr_none(c, e->span);
 }
 
 /* `fill(t, v)` is `t = v` for a scalar v; it exists because it reads better. */
@@ -237,7 +232,7 @@ TExpr *sema_check_fill(Check *c, const AstExpr *e) {
     return sema_texpr_error(c, e->span);
   }
   sema_assign_region(c, &dst->as.region, v, e->span);
-  return none(c, e->span);
+  return sema_texpr_none(c, e->span);
 }
 
 /* ---------------------------------------------------------------- atomics */
@@ -304,7 +299,7 @@ static TExpr *atomic_tile(Check *c, TExpr *p, bool origin, OpCode op, TExpr *v, 
   s->as.copy.dst = p->as.region;
   s->as.copy.op = op;
   s->as.copy.value = value;
-  return none(c, span);
+  return sema_texpr_none(c, span);
 }
 
 /* An element and a tile to add: the element is the region's origin. */
@@ -385,5 +380,5 @@ TExpr *sema_check_print(Check *c, const AstExpr *e) {
   TStmt *s = sema_tstmt_new(c, TS_PRINT, e->span);
   s->as.report.part = part;
   s->as.report.nparts = (int)args->n;
-  return none(c, e->span);
+  return sema_texpr_none(c, e->span);
 }

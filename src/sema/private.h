@@ -101,6 +101,8 @@ enum { CHECK_MAX_DEPTH = 900, CHECK_MAX_INLINED = 20000 };
 TExpr *sema_texpr_new(Check *c, TExprKind kind, SemaType type, Span span);
 /* The node that stands for something already reported; everything made of it is silent. */
 TExpr *sema_texpr_error(Check *c, Span span);
+/* The value of a statement word: using it as a value is an error elsewhere. */
+TExpr *sema_texpr_none(Check *c, Span span);
 /* A constant of v's type; untyped: an `int` or `float`. */
 TExpr *sema_texpr_const(Check *c, Scalar v, bool untyped, Span span);
 /* An untyped int, as a literal gives. */

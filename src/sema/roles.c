@@ -169,10 +169,6 @@ static bool word_allowed(Check *c, const AstExpr *e, const char *name) {
   return outside_parallel(c, e->span, name);
 }
 
-static TExpr *none(Check *c, Span span) {
-  return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);
-}
-
 void sema_arrive(Check *c, const TRegion *at, Span span) {
   sema_tstmt_new(c, TS_ARRIVE, span)->as.barrier.at = *at;
 }
@@ -186,7 +182,7 @@ TExpr *sema_check_arrive(Check *c, const AstExpr *e) {
       !sema_check_barrier(c, args.v[0], &at))
     return sema_texpr_error(c, e->span);
   sema_arrive(c, &at, e->span);
-  return none(c, e->span);
+  return sema_texpr_none(c, e->span);
 }
 
 /* wait(b, parity): until the phase of that parity has ended. */
@@ -206,7 +202,7 @@ TExpr *sema_check_wait(Check *c, const AstExpr *e) {
   TStmt *s = sema_tstmt_new(c, TS_WAIT, e->span);
   s->as.barrier.at = at;
   s->as.barrier.parity = parity;
-  return none(c, e->span);
+  return sema_texpr_none(c, e->span);
 }
 
 /* ---------------------------------------------------------------- roles */

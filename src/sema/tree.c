@@ -57,6 +57,10 @@ TExpr *sema_texpr_error(Check *c, Span span) {
   return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_ERROR), span);
 }
 
+TExpr *sema_texpr_none(Check *c, Span span) {
+  return sema_texpr_new(c, TE_ERROR, sema_type_kind(TY_NONE), span);
+}
+
 /* An int from 2^63 on keeps type U64 in its value, and is refused where it does not fit. */
 TExpr *sema_texpr_const(Check *c, Scalar v, bool untyped, Span span) {
   DType t = untyped && v.type == DT_U64 ? DT_I64 : v.type;

@@ -135,11 +135,6 @@ static Scope scope_of(Session *s) {
   return sc;
 }
 
-/* Interned, so that names compare by address. */
-static const char *intern(Session *s, const char *name, size_t n) {
-  return names_get(s->names, name, n);
-}
-
 static const Name *find(const Scope *sc, const char *name) {
   for (size_t i = 0; i < sc->v.n; i++)
     if (sc->v.v[i].name == name)
@@ -159,7 +154,7 @@ bool debug_has(Session *s, const char *name, size_t n) {
   if (!s->debug)
     return false;
   Scope sc = scope_of(s);
-  name = intern(s, name, n);
+  name = host_intern(s, name, n);
   return find(&sc, name) || parameter(s->debug, name) ||
          (s->debug->ast && debug_declares(s->debug->ast, name));
 }
@@ -278,7 +273,7 @@ static void show_name(Session *s, const Name *n, bool elements, Str *out) {
 
 bool debug_show(Session *s, const char *name, size_t len, Str *out) {
   Scope sc = scope_of(s);
-  const Name *n = find(&sc, intern(s, name, len));
+  const Name *n = find(&sc, host_intern(s, name, len));
   if (n)
     show_name(s, n, true, out);
   return n != NULL;

@@ -294,6 +294,14 @@ bool elements_each(const Tensor *t, bool (*fn)(void *ctx, const void *p, size_t 
   return tensor_is_contiguous(t) ? fn(ctx, tensor_data(t), bytes) : gather_each(t, fn, ctx);
 }
 
+static bool put_elements(void *ctx, const void *p, size_t n) {
+  return file_put(ctx, p, n);
+}
+
+bool file_put_tensor(FileWriter *w, const Tensor *t) {
+  return elements_each(t, put_elements, w);
+}
+
 /* Two tensors of one name could not be told apart again. */
 static bool check_names(Arena *a, const TensorSave *what, Str *why) {
   Map *seen = map_new(a);

@@ -95,6 +95,7 @@ void file_begin(Arena *a, FileWriter *w);
 bool file_put(FileWriter *w, const void *p, size_t n);
 /* Gives the elements in row-major order to fn, in pieces; false as soon as fn says so. */
 bool elements_each(const Tensor *t, bool (*fn)(void *ctx, const void *p, size_t n), void *ctx);
+bool file_put_tensor(FileWriter *w, const Tensor *t); /* its elements, in row-major order */
 /* Writers of a whole file's bytes. False where writing failed or was stopped, or, with words added
  * to why, something else did. */
 bool npy_write(Arena *a, FileWriter *w, const TensorSave *what, Str *why);

@@ -250,10 +250,6 @@ void npy_add_header(const Tensor *t, Str *out) {
   str_addn(out, h.s, h.n);
 }
 
-static bool put_elements(void *ctx, const void *p, size_t n) {
-  return file_put(ctx, p, n);
-}
-
 bool npy_write(Arena *a, FileWriter *w, const TensorSave *what, Str *why) {
   const Tensor *t = what->v[0].tensor;
   Str header = str_new(a);
@@ -261,5 +257,5 @@ bool npy_write(Arena *a, FileWriter *w, const TensorSave *what, Str *why) {
   npy_add_header(t, &header);
   file_begin(a, w);
   file_put(w, header.s, header.n);
-  return elements_each(t, put_elements, w);
+  return file_put_tensor(w, t);
 }

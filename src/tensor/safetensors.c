@@ -270,10 +270,6 @@ static char *header_text(const TensorNamed **v, size_t n) {
   return text;
 }
 
-static bool put_elements(void *ctx, const void *p, size_t n) {
-  return file_put(ctx, p, n);
-}
-
 /* Blanks after the JSON, which the format allows, bring the first tensor to a multiple of 64. */
 static bool put_header(FileWriter *w, const char *text) {
   static const char blanks[64] = "                                                               ";
@@ -300,6 +296,6 @@ bool safetensors_write(Arena *a, FileWriter *w, const TensorSave *what, Str *why
   bool ok = put_header(w, text);
   free(text);
   for (size_t i = 0; i < what->n && ok; i++)
-    ok = elements_each(v[i]->tensor, put_elements, w);
+    ok = file_put_tensor(w, v[i]->tensor);
   return ok;
 }

@@ -77,10 +77,6 @@ static bool sum_member(Archive *z, Member *m) {
 
 /* Members -------------------------------------------------------------------------------------- */
 
-static bool put_elements(void *ctx, const void *p, size_t n) {
-  return file_put(ctx, p, n);
-}
-
 /* Bytes of padding, in an extra field of its own, that bring what follows to its alignment. */
 static size_t padding(uint64_t at, const Member *m) {
   uint64_t end = at + ZIP_LOCAL_BYTES + strlen(m->name) + EXTRA64_BYTES + PAD_BYTES;
@@ -116,7 +112,7 @@ static bool put_local(Archive *z, const Member *m) {
 static bool put_stored(Archive *z, Member *m) {
   m->packed = m->size;
   return sum_member(z, m) && put_local(z, m) && file_put(z->w, m->header.s, m->header.n) &&
-         elements_each(m->tensor, put_elements, z->w);
+         file_put_tensor(z->w, m->tensor);
 }
 
 /* What one deflated member is made with. */
