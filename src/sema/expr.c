@@ -141,6 +141,9 @@ static TExpr *choice(Check *c, const AstExpr *e) {
     return cond;
   TExpr *then = sema_check_lazy(c, e->as.cond.then);
   TExpr *other = sema_check_lazy(c, e->as.cond.other);
+  TStmts none = {0}, nothing = {0};
+  if (then->kind == TE_TUPLE && other->kind == TE_TUPLE)
+    return sema_merge_tuples(c, cond, &none, then, &nothing, other, e->span);
   return sema_merge(c, cond, NULL, then, NULL, other, e->span);
 }
 

@@ -228,6 +228,9 @@ bool sema_known_bool(const TExpr *e, bool *v);
 /* Two ways to one value, each with the statements that only it needs (or NULL): a TE_COND. */
 TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts *other_body,
                   TExpr *other, Span span);
+/* The same of two tuples, by one IF: a tuple of what it sets. */
+TExpr *sema_merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmts *ob, TExpr *other,
+                         Span span);
 
 /* --- index.c: subscripts --- */
 

@@ -103,11 +103,11 @@ static TExpr *component(Check *c, TExpr *cond, TStmt *branch, TExpr *then, TExpr
 
 /* Tuples have no single value to choose: each component gets its place, and one IF sets them all.
  */
-static TExpr *merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmts *ob, TExpr *other,
-                           Span span) {
+TExpr *sema_merge_tuples(Check *c, TExpr *cond, TStmts *tb, TExpr *then, TStmts *ob, TExpr *other,
+                         Span span) {
   if (then->nargs != other->nargs) {
-    diag_add(c->sink, E0229, span, "this fn returns %d values on one way and %d on another",
-             then->nargs, other->nargs);
+    diag_add(c->sink, E0229, span, "one way gives %d values and the other %d", then->nargs,
+             other->nargs);
     return sema_texpr_error(c, span);
   }
   TStmt *branch = ARENA_NEW(c->a, TStmt);
@@ -156,7 +156,7 @@ static TExpr *branch(Check *c, const AstStmt *s, size_t k, Rest *rest) {
   if (!then || !other)
     return sema_no_value(c, s->span);
   if (then->kind == TE_TUPLE && other->kind == TE_TUPLE)
-    return merge_tuples(c, cond, &tb, then, &ob, other, s->span);
+    return sema_merge_tuples(c, cond, &tb, then, &ob, other, s->span);
   return sema_merge(c, cond, &tb, then, &ob, other, s->span);
 }
 
@@ -279,7 +279,7 @@ static TExpr *loop(Check *c, const AstStmt *s, Rest *rest) {
   TExpr *cond = sema_texpr_var(c, l.done, false, s->span);
   TStmts none = {0};
   if (other->kind == TE_TUPLE && l.result->kind == TE_TUPLE)
-    return merge_tuples(c, cond, &none, l.result, &other_body, other, s->span);
+    return sema_merge_tuples(c, cond, &none, l.result, &other_body, other, s->span);
   return sema_merge(c, cond, &none, l.result, &other_body, other, s->span);
 }
 

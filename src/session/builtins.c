@@ -159,6 +159,8 @@ DType args_dtype(const Args *a, size_t i) {
   if (a->v[i].kind == VAL_DTYPE)
     return a->v[i].as.dtype;
   bool method = strcmp(a->name, "to") == 0;
+  if (!a->call && a->v[i].kind == VAL_STRING) /* Lua names dtypes by strings */
+    host_fail(a->s, E0801, a->spans[i], "\"%s\" is not a dtype", val_text(a->v[i]));
   host_fail_hint(
       a->s, E0801, a->spans[i], method ? "x.to(f16)" : "a dtype comes first: zeros(f32, 3, 4)",
       "argument %zu of %s must be a dtype, not %s", i + 1, a->name, val_describe(a->s, a->v[i]));
