@@ -42,6 +42,7 @@ Arena *arena_new(Guard *guard, const char *name);
 /* Gives all memory back, keeps the arena. Memory is poisoned under AddressSanitizer. */
 void arena_reset(Arena *a);
 void arena_free(Arena *a); /* NULL is allowed */
+/* Whom it leaves to where memory runs out; changed where another boundary is open now. */
 Guard *arena_guard(const Arena *a);
 void arena_set_guard(Arena *a, Guard *guard);
 size_t arena_bytes(const Arena *a); /* handed out since the last reset */
@@ -50,10 +51,12 @@ size_t arena_bytes(const Arena *a); /* handed out since the last reset */
 void *arena_alloc(Arena *a, size_t size);
 /* n * size with overflow checked. */
 void *arena_calloc(Arena *a, size_t n, size_t size);
+/* A copy of size bytes of anything. */
 void *arena_copy(Arena *a, const void *p, size_t size);
 /* Grows a block made by this arena (in place when it was the last one). */
 void *arena_grow(Arena *a, void *p, size_t old_size, size_t new_size);
-char *arena_strndup(Arena *a, const char *s, size_t n); /* NUL-terminated */
+/* Texts: copies of n bytes and of a whole one, and as printf makes them; NUL-terminated. */
+char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));

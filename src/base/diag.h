@@ -49,11 +49,13 @@ typedef struct DiagSink {
   Diag spare;     /* what diag_add returns past the limit */
 } DiagSink;
 
+/* An empty sink whose texts lie in the arena; clear empties it again, the texts stay. */
 void diag_init(DiagSink *sink, Arena *arena);
 void diag_clear(DiagSink *sink);
 /* Appends. The result is never NULL (past the limit it is a scratch one), so hints can follow. */
 Diag *diag_add(DiagSink *sink, DiagCode code, Span span, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* The hint of d, which replaces an earlier one. */
 void diag_hint(DiagSink *sink, Diag *d, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A second span; fmt may be NULL. */
 void diag_also(DiagSink *sink, Diag *d, Span span, const char *fmt, ...)
@@ -61,6 +63,7 @@ void diag_also(DiagSink *sink, Diag *d, Span span, const char *fmt, ...)
 
 /* The text of one diagnostic, as above, ending in a newline. */
 void diag_format(const Diag *d, bool color, Str *out);
+/* All of a sink, in order. */
 void diag_format_all(const DiagSink *sink, bool color, Str *out);
 const char *diag_name(DiagCode code);  /* "E0231" */
 const char *diag_title(DiagCode code); /* one line */

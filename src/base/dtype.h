@@ -21,20 +21,21 @@ typedef enum DType {
 
 /* Everything below takes DT_NONE too: "none", no bytes, of no class. */
 const char *dtype_name(DType t);
+/* The type of that name; false if there is none. */
 bool dtype_parse(const char *s, size_t n, DType *t);
-size_t dtype_size(DType t); /* bytes of one stored element */
-unsigned dtype_bits(DType t);
+size_t dtype_size(DType t);   /* bytes of one stored element */
+unsigned dtype_bits(DType t); /* of the same; of bool 8 */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t); /* signed or unsigned, not bool */
 bool dtype_is_signed(DType t);
 bool dtype_is_unsigned(DType t);
 /* The type that arithmetic on t is done in: f32 for f16, bf16, f8; t itself otherwise. */
 DType dtype_compute(DType t);
-size_t dtype_compute_size(DType t);
+size_t dtype_compute_size(DType t); /* bytes of one element of that type */
 /* Least and greatest value of an integer type. */
 int64_t dtype_int_min(DType t);
 uint64_t dtype_int_max(DType t);
-double dtype_float_max(DType t);
+double dtype_float_max(DType t); /* greatest finite value of a float type */
 
 /* One scalar of any type. Integers of up to 64 bits in i (u64 as its bits), floats in f. */
 typedef struct Scalar {
@@ -55,6 +56,7 @@ void scalar_store(Scalar x, void *p);       /* of x.type, exactly */
 Scalar scalar_load_compute(DType t, const void *cell);
 void scalar_store_compute(Scalar x, void *cell);
 
+/* Codes of the narrow floats, in the low bits, to the same value and back by the rules above. */
 float f16_to_f32(uint16_t x);
 uint16_t f32_to_f16(float x);
 float bf16_to_f32(uint16_t x);

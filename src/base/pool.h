@@ -14,8 +14,9 @@ typedef struct Pool Pool;
 /* threads <= 0: one per online processor. Threads start on the first pool_run. NULL: out of memory.
  */
 Pool *pool_new(int threads);
+/* Ends the threads; nobody may be inside pool_run. NULL is allowed. */
 void pool_free(Pool *p);
-int pool_threads(const Pool *p);
+int pool_threads(const Pool *p); /* the calling one counted */
 /* Calls fn(ctx, i, worker) for every i in [0, n), each once, on some worker (0 <= worker <
  * pool_threads), in chunks handed out dynamically; returns when all are done. Not reentrant: a call
  * from inside fn runs serially. */

@@ -13,8 +13,11 @@ typedef struct Str {
   size_t n, cap;
 } Str;
 
+/* An empty text that grows in the arena; clear makes it empty again and keeps its room. */
 Str str_new(Arena *a);
 void str_clear(Str *s);
+/* Each adds to the end: a NUL-terminated text, n bytes of any kind, a character, what printf makes.
+ */
 void str_add(Str *s, const char *text);
 void str_addn(Str *s, const char *text, size_t n);
 void str_addc(Str *s, char c);
@@ -34,6 +37,7 @@ double str_read_f64(const char *text, const char **end);
 size_t str_width(const char *s, size_t n);
 /* Whether text is something and then `end`, as a file name and its suffix. */
 bool str_ends_in(const char *text, const char *end);
+/* Whether n bytes are well-formed UTF-8. */
 bool str_is_utf8(const char *s, size_t n);
 
 #endif

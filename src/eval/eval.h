@@ -91,12 +91,13 @@ Span eval_debug_stop_span(const EvalProgram *p, size_t i);
 /* p and b must outlive it; outputs are written in place. NULL when memory is short. */
 EvalDebug *eval_debug_new(EvalProgram *p, const IrBinding *b, const EvalOptions *o, int64_t first);
 void eval_debug_free(EvalDebug *d); /* NULL is allowed */
+/* Goes on to the next pause; a fault is added to the sink. */
 EvalPause eval_debug_next(EvalDebug *d, DiagSink *sink);
-Span eval_debug_span(const EvalDebug *d);
+Span eval_debug_span(const EvalDebug *d); /* of the statement that is next */
 /* Whether an interrupted statement can be gone on with; else only a new run comes back here. */
 bool eval_debug_resumes(const EvalDebug *d);
-void eval_debug_block(const EvalDebug *d, int64_t index[3]);
-const char *eval_debug_role(const EvalDebug *d); /* "producer"; NULL: the whole block */
+void eval_debug_block(const EvalDebug *d, int64_t index[3]); /* that runs, by grid axis */
+const char *eval_debug_role(const EvalDebug *d);             /* "producer"; NULL: the whole block */
 /* What the block printed and nobody forgot yet. */
 const char *eval_debug_text(EvalDebug *d);
 void eval_debug_forget_text(EvalDebug *d);

@@ -59,6 +59,7 @@ typedef struct GpuCacheInfo {
   char problem[128]; /* when not usable: why */
 } GpuCacheInfo;
 
+/* What lies in it now; an empty `dir` is no error. */
 GpuCacheInfo gpu_cache_info(GpuRt *rt);
 /* Removes all entries (never anything else); returns how many. */
 unsigned gpu_cache_clear(GpuRt *rt);
@@ -138,7 +139,7 @@ typedef struct GpuProps {
 Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why);
 /* Frees everything still held on the device. NULL is allowed; safe on a lost device. */
 void gpu_close(Gpu *g);
-const GpuProps *gpu_props(const Gpu *g);
+const GpuProps *gpu_props(const Gpu *g); /* as long as g is open */
 /* Why the last failing call on g failed: the call, the driver's error name and its words. */
 const char *gpu_why(const Gpu *g);
 /* After a fault of the hardware the driver refuses everything until the process ends: true, and
@@ -165,6 +166,7 @@ Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count
 
 /* Loads a cubin; needs the image only during the call. */
 Status gpu_module_load(Gpu *g, const GpuImage *image, GpuModule **out);
+/* Its kernels go with it. One that is gone already, with its device or without, is allowed. */
 void gpu_module_unload(Gpu *g, GpuModule *m);
 /* The kernel of that name; it belongs to the module. Asking twice gives the same one. */
 Status gpu_module_kernel(Gpu *g, GpuModule *m, const char *name, GpuKernel **out);

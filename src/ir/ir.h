@@ -468,10 +468,12 @@ struct IrKernel {
 
 /* ---------------------------------------------------------------- building (ir.c) */
 
+/* An empty kernel of that level, all of whose parts will lie in the arena. */
 IrKernel *ir_kernel_new(Arena *a, Names *names, const char *name, IrLevel level);
 /* Deep copy into another arena, with nothing shared. */
 IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k);
 
+/* Each in the kernel's table, without a statement that declares it; arrays are copied. */
 IrVar *ir_var(IrKernel *k, IrVarKind kind, const char *name, DType type);
 IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, int rank,
                     IrExpr *const *extent);
@@ -518,7 +520,7 @@ typedef bool IrRangeOf(void *ctx, const IrExpr *e, IrRange *out);
 bool ir_range_step(const IrExpr *e, IrRangeOf *of, void *ctx, IrRange *out);
 /* What a type holds: of a float, and of u64 above int64, as much as int64 does. */
 IrRange ir_range_of_type(DType t);
-bool ir_range_fits(IrRange r, DType t);
+bool ir_range_fits(IrRange r, DType t); /* whether t holds all of it */
 
 /* Notes that the text has e at this place, where e is an operation that may fault itself; nothing
  * else needs one. A place without a file is none. */
@@ -561,7 +563,7 @@ IrExpr *ir_replace(IrKernel *k, IrExpr *e, IrExpr *const *to, size_t n);
 
 /* Canonical text; reading it back gives a kernel that prints the same. Grammar: src/ir/text.md. */
 void ir_print(const IrKernel *k, Str *out);
-void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out);
+void ir_print_expr(const IrKernel *k, const IrExpr *e, Str *out); /* as it writes one */
 /* Reads the kernels of a file, in order; false (and diagnostics E06xx) if it has errors. */
 typedef VEC(IrKernel *) IrKernels;
 bool ir_read(Arena *a, Names *names, const SrcFile *file, DiagSink *sink, IrKernels *out);
@@ -590,7 +592,7 @@ typedef struct IrBinding {
  * into it, data left alone), scalar parameters from b->value, then strides, `pre` and the grid.
  * sms: of the target. Reports mismatches by the parameters' names (E03xx). */
 bool ir_bind(const IrKernel *k, IrBinding *b, int64_t sms, DiagSink *sink);
-IrBinding *ir_binding_new(Arena *a, const IrKernel *k);
+IrBinding *ir_binding_new(Arena *a, const IrKernel *k); /* nothing is bound yet */
 /* Evaluates an expression of bound variables; false where it faults (division by zero). */
 bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out);
 

@@ -104,7 +104,7 @@ DType op_product_type(DType a, DType b);
 /* Whether an atomic works on elements of this type: 32 and 64 bits, adding of f16 and bf16 too;
  * bits and counters are integers. */
 bool op_atomic_takes(OpCode op, DType t);
-bool op_is_commutative(OpCode op);
+bool op_is_commutative(OpCode op); /* x op y is y op x */
 /* Whether evaluating it can fault: integer division by zero, a negative power of an integer. */
 bool op_can_fault(OpCode op, DType t);
 
@@ -134,11 +134,11 @@ bool op_eval(OpCode op, DType to, const Scalar *args, int nargs, Scalar *result)
  * is updated, in ascending order of the elements. Start from op_identity. argmax and argmin are not
  * here: the caller keeps the index and compares by op_better. */
 typedef void (*OpFold)(size_t n, void *acc, const void *src);
-OpFold op_fold(OpCode op, DType t);
+OpFold op_fold(OpCode op, DType t); /* NULL: the reduction does not take t */
 OpFold op_fold_on(OpIsa isa, OpCode op, DType t);
 /* Elementwise step: acc[i] = acc[i] (op) src[i] for n lanes. */
 OpFold op_fold_lanes_on(OpIsa isa, OpCode op, DType t);
-Scalar op_identity(OpCode op, DType t);
+Scalar op_identity(OpCode op, DType t); /* of op_reduce_type(op, t) */
 /* For argmax, argmin: whether x (index later) replaces best: NaN first, else strictly better. */
 bool op_better(OpCode op, DType t, const void *x, const void *best);
 

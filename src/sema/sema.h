@@ -175,6 +175,7 @@ typedef struct SemaSpec {
   const char **bound_by; /* by index of statics: the argument that bound a dtype, or NULL */
 } SemaSpec;
 
+/* One with nothing set, and a copy; in the arena. */
 SemaSpec *sema_spec_new(Arena *a, const SemaKernel *k);
 SemaSpec *sema_spec_copy(Arena *a, const SemaKernel *k, const SemaSpec *s);
 /* `k[name = value]`. False with a diagnostic: no such parameter, or a value of the wrong kind. */

@@ -47,6 +47,7 @@ void host_add_error(Session *s, const HostError *e);
 
 /* Failure (session.c) ---------------------------------------------------------------------- */
 
+/* Adds an error at the place (and a hint, or NULL) and leaves to the boundary. */
 _Noreturn void host_fail(Session *s, DiagCode code, Span span, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 _Noreturn void host_fail_hint(Session *s, DiagCode code, Span span, const char *hint,
@@ -82,7 +83,7 @@ const char *host_intern(Session *s, const char *name, size_t n);
 
 /* A function of the language that is always there; NULL past the last, or for another name. */
 const Builtin *builtin_find(const char *name);
-const Builtin *builtin_at(size_t i);
+const Builtin *builtin_at(size_t i); /* in the order of builtins.def */
 const char *builtin_name(const Builtin *b);
 
 /* x op y, op x, x @ y of host values, by the language's rules. */

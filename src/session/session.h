@@ -171,6 +171,7 @@ void session_each_setting(Session *s, void (*fn)(void *ctx, const char *name, co
 /* Writes names, definitions and tensors into a folder of the caller's, where session_restore finds
  * them. What cannot be kept is added to lost, a line each. */
 Status session_store(Session *s, const char *folder, Str *lost);
+/* Takes them up again; the status is that of session_run_file. */
 Status session_restore(Session *s, const char *folder);
 /* Where the random numbers are; set: from here on they are there. */
 void session_random(Session *s, uint64_t *seed, uint64_t *draw, bool set);

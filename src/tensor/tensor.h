@@ -41,11 +41,12 @@ typedef struct StorageDevice {
 
 /* Bytes of the storage, padding excluded. */
 size_t storage_bytes(const Storage *s);
+/* Whether the copy on that side is there and holds the data; both may. */
 bool storage_on_host(const Storage *s);
 bool storage_on_device(const Storage *s);
 /* The device copy's handle, or NULL where there is none (it may be stale: storage_on_device). */
 void *storage_device_handle(const Storage *s);
-const StorageDevice *storage_device(const Storage *s);
+const StorageDevice *storage_device(const Storage *s); /* whose that is, or NULL */
 /* Gives the storage a device copy, which it owns from now on. valid: the copy holds the data. */
 void storage_set_device(Storage *s, const StorageDevice *device, void *handle, bool valid);
 /* The device copy was written: the host copy is stale from now on. */
@@ -63,6 +64,7 @@ Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, St
 /* As tensor_new, but host memory is only allocated when first needed (a device result). */
 Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
                              void *handle, Str *why);
+/* One reference more, and one less: with the last one the tensor goes. */
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t); /* NULL is allowed */
 /* Number of elements. Never overflows: tensor_new refused what would. */
@@ -75,6 +77,7 @@ const void *tensor_data(const Tensor *t);
 const void *tensor_storage_data(const Tensor *t);
 /* As tensor_data, for writing: any device copy is stale from now on. */
 void *tensor_data_write(Tensor *t);
+/* Whether elements lie side by side in row-major order. */
 bool tensor_is_contiguous(const Tensor *t);
 /* True if some byte belongs to an element of both. Exact. */
 bool tensor_overlaps(const Tensor *a, const Tensor *b);
@@ -113,7 +116,7 @@ Tensor *tensor_contiguous(Tensor *t, Str *why);
 /* index: rank numbers, each inside its axis (the caller checked). */
 Scalar tensor_get(const Tensor *t, const int64_t *index);
 void tensor_set(Tensor *t, const int64_t *index, Scalar x); /* converts to the dtype */
-void tensor_fill(Tensor *t, Scalar x);
+void tensor_fill(Tensor *t, Scalar x);                      /* every element, converted once */
 /* dst = src, converting; equal shapes (broadcast first). Overlap is safe. NULL-safe on why. */
 bool tensor_copy(Tensor *dst, const Tensor *src, Str *why);
 /* Always a new contiguous tensor. */
@@ -122,6 +125,7 @@ Tensor *tensor_cast(const Tensor *t, DType to, Str *why);
  * the product, one of the sum, then to the dtype. */
 Tensor *tensor_arange(DType t, Scalar a, Scalar b, Scalar step, const volatile sig_atomic_t *stop,
                       Str *why);
+/* Ones on the diagonal, zeros elsewhere. */
 Tensor *tensor_eye(DType t, int64_t rows, int64_t columns, Str *why);
 
 /* Steps index to the next element in row-major order; false after the last (index is all zero
@@ -140,6 +144,7 @@ typedef struct TensorRuns {
   int64_t runs;
 } TensorRuns;
 
+/* operands: n of them, valid on the host, of equal shapes. */
 void tensor_runs_init(TensorRuns *r, const Tensor *const *operands, int n);
 /* Pointers to the first elements of run i, 0 <= i < runs. */
 void tensor_runs_at(const TensorRuns *r, int64_t i, const char **p);
