@@ -131,6 +131,15 @@ TExpr *sema_merge(Check *c, TExpr *cond, TStmts *then_body, TExpr *then, TStmts 
   return e;
 }
 
+/* The tuple that a side is, and the statements that it needs; NULL: it is none. */
+static TExpr *tuple_after(TExpr *e, TStmts *body) {
+  if (e->kind == TE_SEQ && e->as.inlined.value->kind == TE_TUPLE) {
+    *body = e->as.inlined.body;
+    return e->as.inlined.value;
+  }
+  return e->kind == TE_TUPLE ? e : NULL;
+}
+
 /* With a compile-time condition the other side may be nonsense: it is not checked. */
 static TExpr *choice(Check *c, const AstExpr *e) {
   TExpr *cond = sema_check_cond(c, e->as.cond.cond);
@@ -141,9 +150,10 @@ static TExpr *choice(Check *c, const AstExpr *e) {
     return cond;
   TExpr *then = sema_check_lazy(c, e->as.cond.then);
   TExpr *other = sema_check_lazy(c, e->as.cond.other);
-  TStmts none = {0}, nothing = {0};
-  if (then->kind == TE_TUPLE && other->kind == TE_TUPLE)
-    return sema_merge_tuples(c, cond, &none, then, &nothing, other, e->span);
+  TStmts before = {0}, otherwise = {0};
+  TExpr *x = tuple_after(then, &before), *y = tuple_after(other, &otherwise);
+  if (x && y)
+    return sema_merge_tuples(c, cond, &before, x, &otherwise, y, e->span);
   return sema_merge(c, cond, NULL, then, NULL, other, e->span);
 }
 
