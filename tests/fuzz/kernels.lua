@@ -1,4 +1,5 @@
--- kernels.lua: runs the programs of a list, one after the other, in one process.
+-- part of kernels, which starts it: runs the programs of a list, one after the other, in one
+-- process.
 --
 -- In: a file of lines `SEED PATH`. Out: a line `seed SEED begin`, then `seed SEED end ` and `ok`
 -- with what was run and the greatest difference, or `fail` with the words; kernels reads them.
