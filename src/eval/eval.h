@@ -42,6 +42,8 @@ typedef struct EvalOptions {
    * blocks depend on each other's atomics. */
   double budget;
   int64_t *blocks_run; /* NULL, or set to how many blocks ran */
+  bool lowered;        /* the kernel was written at a higher level: what its copies load in vain is
+                          not its author's fault (E0476) */
   bool together;       /* CHECKS_ALL without what needs one block after the other: races, and where
                           special values come from */
 } EvalOptions;

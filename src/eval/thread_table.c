@@ -66,7 +66,7 @@ void *eval_device_new(EvalBlock *b) {
   const IrKernel *k = b->program->kernel;
   DevBlock *d = ARENA_NEW(arena, DevBlock);
   d->check = b->options->checks != CHECKS_NONE;
-  d->strict = b->options->checks == CHECKS_ALL;
+  d->strict = b->options->checks == CHECKS_ALL && !b->options->lowered;
   d->counting = b->options->counters != NULL;
   d->bytes = (size_t)k->shared_bytes;
   d->granules = (d->bytes + GRANULE - 1) / GRANULE;

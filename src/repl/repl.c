@@ -16,15 +16,10 @@
 
 /* Output --------------------------------------------------------------------------------------- */
 
-/* A write that fails ends the prompt, and that is said once. */
+/* A write that fails ends the prompt. */
 void repl_say(Repl *r, const char *text) {
-  static const char words[] = "tilesh: the output cannot be written\n";
-  if (!session_write(r->s, text, strlen(text))) {
-    if (!r->leave)
-      io_write(stderr, words, sizeof words - 1);
+  if (!session_write(r->s, text, strlen(text)))
     r->leave = true;
-    r->status = session_exit_status(ST_USAGE);
-  }
   fflush(stdout);
 }
 

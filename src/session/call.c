@@ -486,6 +486,7 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;
   o.together = l->together;
+  o.lowered = k->level != l->ir->level;
   o.blocks_run = &l->blocks_run;
   o.counters = l->counters;
   o.print = l->print ? l->print : o.print;
