@@ -9,6 +9,7 @@ no step that turns a small difference into a large one.
 """
 import re
 
+import kernelprod
 from kernelelem import Elements, Group, Stmt, either, repeated
 from kernelexpr import FLOAT, INT, SIZE, Expr, Overflow, Tensor, Tile, convert, fit, unsigned
 
@@ -532,6 +533,8 @@ class Gen(Elements):
             self.env[x.name] = 6 if unsigned(x.dtype) else 3
 
     def program(self):
+        if self.chance(0.15):
+            return kernelprod.program(self.r, self.real)
         self.setup()
         self.inputs_make()
         self.outputs_make()
