@@ -9,6 +9,7 @@
 #include "main.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -44,6 +45,20 @@ static void set_signals(bool prompt) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGBUS, &(struct sigaction){.sa_handler = on_lost_file}, NULL);
   signal(SIGPIPE, SIG_IGN); /* a reader that is gone is a failed write, exit status 2 */
+}
+
+/* A closed descriptor must not become that of the next file that is opened, or the program's output
+ * would go into it. What takes its place cannot be written. */
+static void hold_descriptors(void) {
+  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0)
+      continue;
+    int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (none < 0 || none == fd)
+      continue;
+    (void)dup2(none, fd);
+    close(none);
+  }
 }
 
 /* Options ------------------------------------------------------------------------------------ */
@@ -510,6 +525,7 @@ static int dispatch(Cli *c, int argc, char **argv, int at) {
 int main(int argc, char **argv) {
   Cli c = {.print_and_leave = -1};
   int at = 1;
+  hold_descriptors();
   set_signals(false);
   int status = read_options(&c, argc, argv, &at);
   if (!status)

@@ -111,6 +111,7 @@ typedef struct GpuImage {
 /* Compiles to a cubin, or takes it from the cache. The image and all it points to live in the
  * arena. ST_OK also when the gate refuses: ask image->gate. ST_COMPILE: the text is wrong (our
  * bug; the log is in why). ST_DEVICE: no NVRTC, or one that does not know the architecture.
+ * ST_INTERRUPTED: GpuConfig.interrupted said so while it compiled; nothing is kept.
  * Safe to call from several threads, each with an arena of its own. */
 Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why);
 const GpuFacts *gpu_image_kernel(const GpuImage *image, const char *name); /* NULL if not there */

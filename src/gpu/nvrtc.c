@@ -10,17 +10,25 @@
 
 #include <string.h>
 
-enum { MAX_OPTIONS = 32, RESULT_INVALID_OPTION = 5, RESULT_COMPILATION = 6, RESULT_BUILTINS = 7 };
+enum {
+  MAX_OPTIONS = 32,
+  RESULT_INVALID_OPTION = 5,
+  RESULT_COMPILATION = 6,
+  RESULT_BUILTINS = 7,
+  RESULT_CANCELLED = 16
+};
 
 /* ---- the library --------------------------------------------------------------------------- */
 
-/* Every row must be there: NVRTC has had them since CUDA 11. */
+/* Every row must be there: NVRTC has had them since CUDA 11. The flow callback came later. */
 static bool resolve(Nvrtc *t) {
 #define NVRTC(member, symbol, args)                                                                \
   if (!gpu_lib_symbol(&t->lib, symbol, &t->member))                                                \
     return false;
 #include "nvrtc.def"
 #undef NVRTC
+  if (!gpu_lib_symbol(&t->lib, "nvrtcSetFlowCallback", &t->set_flow))
+    t->set_flow = NULL;
   return gpu_lib_symbol(&t->lib, "nvrtcGetErrorString", &t->error_text);
 }
 
@@ -190,15 +198,30 @@ static Status collect(const Nvrtc *t, NvrtcProgram p, const GpuCompile *job, Are
   return ST_DEVICE;
 }
 
-static Status run_nvrtc(const Nvrtc *t, const GpuCompile *job, const Options *o, Arena *a,
-                        Parts *out, Str *why) {
+/* Ctrl-C ends a compilation at the compiler's next step; its last one, which makes the cubin, is
+ * the longest and is waited for. */
+static int asked_to_end(void *payload, void *reserved) {
+  (void)reserved;
+  return gpu_interrupted(payload);
+}
+
+static Status run_nvrtc(GpuRt *rt, const GpuCompile *job, const Options *o, Arena *a, Parts *out,
+                        Str *why) {
+  const Nvrtc *t = &rt->nvrtc;
   NvrtcProgram p = NULL;
   int code = t->create(&p, job->text, job->name, 0, NULL, NULL);
   if (code != 0) {
     gpu_say(why, "NVRTC: %s", t->error_text(code));
     return ST_DEVICE;
   }
+  if (t->set_flow)
+    (void)t->set_flow(p, asked_to_end, rt);
   code = t->compile(p, o->n, o->v);
+  if (code == RESULT_CANCELLED) {
+    t->destroy(&p);
+    gpu_say(why, "interrupted");
+    return ST_INTERRUPTED;
+  }
   out->log = take(p, t->log_size, t->log, a, &out->log_n);
   if (!out->log)
     out->log = "";
@@ -222,11 +245,10 @@ static void to_cache(GpuRt *rt, const GpuKey *key, Arena *a, const Parts *parts)
 
 Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why) {
   double start = base_now();
-  const Nvrtc *t = gpu_nvrtc(rt, why);
   Options o;
   Parts parts = {0};
   const char *problem = NULL;
-  if (!t)
+  if (!gpu_nvrtc(rt, why))
     return ST_DEVICE;
   if (!make_options(job, &o)) {
     gpu_say(why, "too many compiler options, or a too long name of an architecture");
@@ -235,7 +257,7 @@ Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, S
   GpuKey key = key_of(rt, job, &o);
   GpuImage *image = ARENA_NEW(a, GpuImage);
   image->cached = from_cache(rt, &key, a, &parts);
-  Status st = image->cached ? ST_OK : run_nvrtc(t, job, &o, a, &parts, why);
+  Status st = image->cached ? ST_OK : run_nvrtc(rt, job, &o, a, &parts, why);
   if (st != ST_OK)
     return st;
   image->name = arena_strdup(a, job->name);

@@ -36,6 +36,8 @@ typedef struct Nvrtc {
 #define NVRTC(member, symbol, args) int(*member) args;
 #include "nvrtc.def"
 #undef NVRTC
+  /* Asked now and then while it compiles: anything but 0 ends that. NULL: too old to have it. */
+  int (*set_flow)(NvrtcProgram, int (*)(void *, void *), void *);
   int major, minor;
   char version_text[16];
 } Nvrtc;

@@ -9,13 +9,14 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#ifdef HAVE_LINE_EDITOR
-
 enum { SIGNAL_MS = 50 }; /* how late a Ctrl-C may be heeded at the prompt */
+
+#ifdef HAVE_LINE_EDITOR
 
 /* See Repl.name. */
 Repl *editor_current(void) {
@@ -74,18 +75,30 @@ static void follow_size(int *columns) {
 #endif
 }
 
-/* Waits for a key or a signal; what readline makes of keys comes back through on_line. */
-bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
+/* Ctrl-Z at the prompt: the terminal is the shell's while the program is stopped, with the modes
+ * that the shell knows, and the line is drawn again when the program goes on. */
+static void stop_if_asked(const sigset_t *stop) {
+  sigset_t pending;
+  if (sigpending(&pending) != 0 || !sigismember(&pending, SIGTSTP))
+    return;
+  rl_deprep_terminal();
+  pthread_sigmask(SIG_UNBLOCK, stop, NULL); /* stops here */
+  pthread_sigmask(SIG_BLOCK, stop, NULL);
+  rl_prep_terminal(1);
+  rl_forced_update_display();
+}
+
+/* Waits for a key or a signal; what readline makes of keys comes back through on_line. stop: the
+ * signal of Ctrl-Z, which is blocked, so that nothing stops with the terminal in readline's modes.
+ */
+static bool read_keys(Repl *r, const sigset_t *stop, bool *interrupted) {
   int columns = 0;
-  r->got_line = false;
-  r->line = NULL;
-  *r->o->interrupt = 0;
-  rl_callback_handler_install(prompt, on_line);
   follow_size(&columns);
   while (!r->got_line) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     /* Not without end: a signal just before poll, or one that another thread got, wakes nobody. */
     int ready = poll(&in, 1, SIGNAL_MS);
+    stop_if_asked(stop);
     if (*r->o->interrupt) {
       abandon(r);
       *interrupted = true;
@@ -101,10 +114,26 @@ bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   return r->line != NULL;
 }
 
+bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
+  sigset_t stop, old;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  r->got_line = false;
+  r->line = NULL;
+  *r->o->interrupt = 0;
+  pthread_sigmask(SIG_BLOCK, &stop, &old);
+  rl_callback_handler_install(prompt, on_line);
+  bool got = read_keys(r, &stop, interrupted);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return got;
+}
+
 #else /* no line editor */
 
+/* Byte by byte, so that no line waits in a buffer that poll knows nothing of. */
 void editor_open(Repl *r) {
   (void)r;
+  setvbuf(stdin, NULL, _IONBF, 0);
 }
 void editor_close(Repl *r) {
   (void)r;
@@ -113,25 +142,44 @@ void editor_remember(Repl *r, const char *entry) {
   (void)r, (void)entry;
 }
 
+/* False: Ctrl-C came first. Not one wait without end: a signal just before it would be lost. */
+static bool wait_for_line(Repl *r) {
+  struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+  while (!*r->o->interrupt)
+    if (poll(&in, 1, SIGNAL_MS) > 0)
+      return true;
+  return false;
+}
+
+/* As line editors do. */
+static void drop_nul_bytes(char *line, size_t n) {
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (line[i])
+      line[k++] = line[i];
+  line[k] = '\0';
+}
+
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   size_t cap = 0;
   r->line = NULL;
   repl_say(r, prompt);
   *r->o->interrupt = 0;
-  ssize_t n = getline(&r->line, &cap, stdin);
+  ssize_t n = wait_for_line(r) ? getline(&r->line, &cap, stdin) : -1;
+  if (n < 0)
+    clearerr(stdin);               /* Ctrl-D in an unfinished entry only ends that */
   if (n < 0 && *r->o->interrupt) { /* Ctrl-C is no end of input */
-    clearerr(stdin);
     free(r->line);
     r->line = NULL;
     *interrupted = true;
+    repl_say(r, "\n");
     return true;
   }
   if (n < 0)
-    clearerr(stdin); /* Ctrl-D in an unfinished entry only ends that */
-  if (n < 0)
     return false;
   if (n > 0 && r->line[n - 1] == '\n')
-    r->line[n - 1] = '\0';
+    n--;
+  drop_nul_bytes(r->line, (size_t)n);
   return true;
 }
 

@@ -16,10 +16,15 @@
 
 /* Output --------------------------------------------------------------------------------------- */
 
-/* A write that fails ends the prompt. */
+/* A write that fails ends the prompt, and that is said once. */
 void repl_say(Repl *r, const char *text) {
-  if (!session_write(r->s, text, strlen(text)))
+  static const char words[] = "tilesh: the output cannot be written\n";
+  if (!session_write(r->s, text, strlen(text))) {
+    if (!r->leave)
+      io_write(stderr, words, sizeof words - 1);
     r->leave = true;
+    r->status = session_exit_status(ST_USAGE);
+  }
   fflush(stdout);
 }
 

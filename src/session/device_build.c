@@ -50,6 +50,8 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   s->times.compile += base_now() - start;
   if (status == ST_OK)
     return image;
+  if (status == ST_INTERRUPTED)
+    host_fail_with(s, status);
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));
   host_fail_with(s, status);
 }

@@ -2,7 +2,9 @@
  *
  * In: a program, or what is meant to be one. Holds: no crash; what does not run has a diagnostic
  * that can be shown; what runs too long ends when it is interrupted, as by Ctrl-C; after all of it
- * the session still runs a line. No file is opened (`safe`).
+ * the session still runs a line. No file is opened (`safe`). A program may ask for any tensor, so
+ * libFuzzer runs it with ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=2000 and
+ * -malloc_limit_mb=0.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -566,6 +566,30 @@ START_TEST(key_covers_everything) {
 }
 END_TEST
 
+static bool asked; /* to stop */
+static bool stop_asked(void *ctx) {
+  (void)ctx;
+  return asked;
+}
+
+START_TEST(compiling_is_interrupted) {
+  Fixture f = open_with((GpuConfig){.interrupted = stop_asked});
+  if (no_nvrtc(&f))
+    return;
+  GpuCompile job = {.name = "a.cu", .text = add_text, .arch = "sm_80"};
+  GpuImage *m;
+  bool can = strtol(gpu_nvrtc_version(f.rt, NULL), NULL, 10) >= 13; /* older ones may */
+  asked = true;
+  Status status = gpu_compile(f.rt, &job, f.a, &m, NULL);
+  ck_assert(status == ST_INTERRUPTED || (!can && status == ST_OK));
+  ck_assert_uint_eq(gpu_cache_info(f.rt).entries, status == ST_OK);
+  asked = false;
+  ck_assert_int_eq(gpu_compile(f.rt, &job, f.a, &m, NULL), ST_OK);
+  ck_assert(m->gate);
+  teardown(&f);
+}
+END_TEST
+
 /* Products are not contracted into fma unless the text says so: one FMUL, one FADD. */
 START_TEST(contraction_is_off) {
   Fixture f = setup();
@@ -677,6 +701,7 @@ int main(void) {
   tcase_add_test(c, gate_knows_the_codes);
   tcase_add_test(c, errors_carry_the_log);
   tcase_add_test(c, key_covers_everything);
+  tcase_add_test(c, compiling_is_interrupted);
   tcase_add_test(c, contraction_is_off);
   tcase_add_test(c, damaged_cubins_are_read_safely);
   tcase_add_test(c, tensor_map_rules);
