@@ -346,12 +346,16 @@ START_TEST(layouts) {
 }
 END_TEST
 
-/* The text of the best candidate of a target. */
+/* The text of the best candidate of a target, for tensors that lie row by row, aligned. */
 static const char *lowered(Arena *a, const char *text, const char *arch) {
   DiagSink sink;
   diag_init(&sink, a);
-  LowerRequest r = {.target = target_find(arch)};
-  IrKernel *low = lower_to(a, read_kernel(a, text, &sink), IR_THREAD, &r, &sink);
+  IrKernel *k = read_kernel(a, text, &sink);
+  LowerFact *fact = ARENA_ARRAY(a, LowerFact, k->buffers.n);
+  for (size_t i = 0; i < k->buffers.n; i++)
+    fact[i] = (LowerFact){(int8_t)(k->buffers.v[i]->rank - 1), 16, true};
+  LowerRequest r = {.target = target_find(arch), .fact = fact};
+  IrKernel *low = lower_to(a, k, IR_THREAD, &r, &sink);
   Str out = str_new(a);
   ck_assert_msg(low != NULL, "%s", errors_of(a, &sink));
   ir_print(low, &out);
@@ -372,7 +376,7 @@ START_TEST(products_of_other_types) {
   for (int i = 0; i < 6; i++)
     for (int w = 0; w < 4; w++) {
       const char *t = types[i][0], *acc = types[i][1];
-      int k = i == 5 ? 16 : 64;
+      int k = i < 4 ? 64 : i == 4 ? 32 : 16;
       const char *text = arena_printf(
           a,
           "kernel mm tile(A: %s[M, K] strided, B: %s[K, N] strided) -> (C: %s[M, N] strided) {\n"
@@ -438,6 +442,36 @@ START_TEST(products_without_tensor_cores) {
       same(text, "M=100,N=70,K=50");
       same(text, "M=1,N=1,K=0");
       ck_assert_ptr_nonnull(strstr(lowered(a, text, "sm_80"), "reg acc_1"));
+    }
+  arena_free(a);
+}
+END_TEST
+
+/* A loop that is one product has the next round's first operands on their way before its last
+ * products, whatever the number of rounds and stages. */
+START_TEST(products_of_rings) {
+  static const char *const types[][2] = {{"f16", "f32"}, {"i8", "i32"}, {"f64", "f64"}};
+  static const char *const args[] = {"M=70,N=50,K=0",   "M=64,N=48,K=1",   "M=1,N=49,K=64",
+                                     "M=65,N=48,K=130", "M=33,N=96,K=200", "M=64,N=1,K=640"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 3; i++)
+    for (int stages = 2; stages < 5; stages++) {
+      const char *t = types[i][0], *acc = types[i][1];
+      int k = i == 2 ? 8 : 64;
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: %s[M, K] strided, B: %s[N, K] strided) -> (C: %s[M, N] strided) {\n"
+          "  grid bx, by = ceildiv(N, 48), ceildiv(M, 64)\n  threads 128\n"
+          "  shared As: %s[64, %d]\n  shared Bs: %s[48, %d]\n  fragment acc: %s[64, 48]\n"
+          "  map i, j in [64, 48] { store acc[i, j] = %s(i) }\n"
+          "  for ko: i64 = 0, ceildiv(K, %d), 1 pipelined(%d) {\n"
+          "    copy As = A[by*64:+_, ko*%d:+_]\n    copy Bs = B[bx*48:+_, ko*%d:+_]\n"
+          "    dot acc += As @ Bs.T\n  }\n"
+          "  copy C[by*64:+_, bx*48:+_] = acc\n}\n",
+          t, t, acc, t, k, t, k, acc, acc, k, stages, k, k);
+      ck_assert_ptr_nonnull(strstr(lowered(a, text, "sm_80"), "let ahead_1: i32"));
+      for (size_t j = 0; j < sizeof args / sizeof *args; j++)
+        same(text, args[j]);
     }
   arena_free(a);
 }
@@ -1043,6 +1077,7 @@ int main(void) {
   tcase_add_test(c, layouts);
   tcase_add_test(c, products_of_other_types);
   tcase_add_test(c, products_without_tensor_cores);
+  tcase_add_test(c, products_of_rings);
   tcase_add_test(c, products_of_all_f8);
   tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, banks);
