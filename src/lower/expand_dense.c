@@ -3,13 +3,14 @@
  * In: a kernel without products whose threads load few elements: while one block waits for its
  * rows, another computes. Out: the kernel of low_expand with launch bounds of 64 registers a
  * thread; where they do not suffice the compiler's gate refuses it and low_expand's own is next.
- * Always holds: nothing but the bounds differs. Tests: tests/unit/check_gate.c.
+ * A vector that all rows meet, read from a tensor once, lies in shared memory, where the block has
+ * it once and not each thread its part of it. Always holds: nothing else differs. Tests:
+ * tests/unit/check_gate.c, tests/unit/check_lower.c.
  */
-#include "passes.h"
-
 #include "expand.h"
+#include "sched.h"
 
-enum { REGISTERS = 64, MOST_LOADED = 40, MOST_BLOCKS = 16 };
+enum { REGISTERS = 64, MOST_LOADED = 40, MOST_BLOCKS = 16, LEAST_SHARED = 256 };
 
 typedef struct Rows {
   bool reduces, products;
@@ -30,14 +31,38 @@ static bool look(IrStmt *st, void *ctx) {
   return true;
 }
 
+static bool finds_rows(IrStmt *st, void *ctx) {
+  *(bool *)ctx |=
+      st->kind == IRK_ALLOC && st->as.alloc->space == IRS_FRAGMENT && st->as.alloc->rank == 2;
+  return true;
+}
+
+/* Fragments of one axis that a copy of a tensor fills and nothing else writes. */
+static void share_vectors(IrKernel *k) {
+  bool rows = false;
+  ir_walk(&k->body, finds_rows, &rows);
+  for (size_t i = 0; i < k->body.n && rows; i++) {
+    const IrStmt *st = k->body.v[i];
+    const IrCopy *c = &st->as.copy;
+    if (st->kind != IRK_COPY || c->dst.buf->space != IRS_FRAGMENT || c->dst.buf->rank != 1 ||
+        c->src.buf->space != IRS_GLOBAL || sched_extent(c->dst.buf, 0) < LEAST_SHARED)
+      continue;
+    SchedUses u = sched_uses(&k->body, c->dst.buf);
+    if (u.writes == 1 && u.reads > 0)
+      c->dst.buf->space = IRS_SHARED;
+  }
+}
+
 IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink) {
   Rows rows = {false, false, 0};
-  ir_walk(&((IrKernel *)(uintptr_t)k)->body, look, &rows);
+  IrKernel *with = ir_kernel_clone(a, k);
+  share_vectors(with);
+  ir_walk(&with->body, look, &rows);
   if (!rows.reduces || rows.products || k->min_blocks) {
     lower_note(r, "dense: no rows are reduced, or the program says how many blocks");
     return NULL;
   }
-  IrKernel *out = low_expand(a, k, r, sink);
+  IrKernel *out = low_expand(a, with, r, sink);
   if (!out)
     return NULL;
   int blocks = r->target->registers / (REGISTERS * out->threads);

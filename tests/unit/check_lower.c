@@ -634,6 +634,29 @@ START_TEST(reductions) {
 }
 END_TEST
 
+/* Vectors that all rows meet are the block's, not each thread's. */
+START_TEST(rows_and_vectors) {
+  static const char text[] =
+      "kernel rows tile(X: f16[M, N] strided, G: f16[N], H: f16[N]) -> (Y: f32[M, N] strided) {\n"
+      "  grid b = ceildiv(M, 4)\n  fragment x: f32[4, 512]\n  fragment g: f32[512]\n"
+      "  fragment h: f32[512]\n  fragment s: f32[4]\n"
+      "  copy x = X[b*4:+_, 0:+_]\n  copy g = G[0:+_]\n  copy h = H[0:+_] pad 3\n"
+      "  reduce s = sum(x) axis 1\n"
+      "  map i, j in [4, 512] {\n    load v: f32 = x[i, j]\n    load w: f32 = g[j]\n"
+      "    load y: f32 = h[j]\n    load z: f32 = s[i]\n    store x[i, j] = v * w + y * z\n  }\n"
+      "  copy Y[b*4:+_, 0:+_] = x\n}\n";
+  Arena *a = arena_new(NULL, "text");
+  const char *out = lowered(a, text, "sm_80");
+  ck_assert_ptr_nonnull(strstr(out, "shared g: f32[512]"));
+  ck_assert_ptr_nonnull(strstr(out, "reg x_1"));
+  ck_assert_ptr_nonnull(strstr(out, "min_blocks"));
+  same(text, "M=9,N=512");
+  same(text, "M=4,N=301");
+  same(text, "M=1,N=0");
+  arena_free(a);
+}
+END_TEST
+
 START_TEST(reductions_of_bool_and_nan) {
   same("kernel any tile(A: f32[6, 9]) -> (X: i32[6], Y: i32[1], Z: i32[6]) {\n"
        "  shared s: f32[6, 9]\n  shared b: bool[6, 9]\n  fragment x: bool[6]\n"
@@ -1083,6 +1106,7 @@ int main(void) {
   tcase_add_test(c, banks);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
+  tcase_add_test(c, rows_and_vectors);
   tcase_add_test(c, reductions_of_bool_and_nan);
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
