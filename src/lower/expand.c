@@ -22,6 +22,7 @@ static const Hook hooks[] = {
     {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
     {IRK_MAP, expand_map},         {IRK_MAP, expand_vector},
     {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
+    {IRK_REDUCE, expand_arg},      {IRK_SCAN, expand_scan},
     {IRK_DOT, expand_dot},         {IRK_FOR, expand_pipe},
 };
 

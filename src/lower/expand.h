@@ -4,11 +4,12 @@
  * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
  * registers, and how; expand_map.c: iterations over registers; expand_vector.c: over tensors, in
  * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
- * reductions by registers, lanes and warps; expand_dot.c and expand_fma.c: products by mma.sync and
- * without; expand_loop.c: rings of cp.async; expand_store.c: results by way of shared memory;
- * expand_cost.c: loops too long to unroll; expand_dense.c: several blocks on a multiprocessor;
- * expand_roles.c: fragments of the author's roles. Barriers and places are those of simple.h, so a
- * tile in shared memory is never wrong, only slow.
+ * reductions by registers, lanes and warps; expand_lines.c: argmax and scans by warps; expand_dot.c
+ * and expand_fma.c: products by mma.sync and without; expand_loop.c: rings of cp.async;
+ * expand_store.c: results by way of shared memory; expand_cost.c: loops too long to unroll;
+ * expand_dense.c: several blocks on a multiprocessor; expand_roles.c: fragments of the author's
+ * roles. Barriers and places are those of simple.h, so a tile in shared memory is never wrong, only
+ * slow.
  */
 #ifndef TILESH_LOWER_EXPAND_H
 #define TILESH_LOWER_EXPAND_H
@@ -98,6 +99,10 @@ bool expand_vector(Simple *s, IrStmt *st);
 bool expand_spread(IrKernel *k, const LowerRequest *r, int threads);
 /* expand_reduce.c */
 bool expand_reduce(Simple *s, IrStmt *st);
+
+/* expand_lines.c: lines of shared tiles by warps */
+bool expand_arg(Simple *s, IrStmt *st);
+bool expand_scan(Simple *s, IrStmt *st);
 
 /* A point of an iteration over a layout's registers. */
 typedef struct Point {

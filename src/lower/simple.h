@@ -198,6 +198,8 @@ void low_write_elements(Simple *s, const Write *w);
 /* simple_reduce.c: REDUCE along an axis, SCAN; a whole tile's value is thread 0's (low_broadcast).
  */
 void low_reduce(Simple *s, IrReduce *r);
+IrExpr *low_better(Simple *s, OpCode op, IrExpr *x,
+                   IrExpr *best); /* of argmax, argmin: comes first */
 IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x); /* in acc's type */
 void low_scan(Simple *s, const IrScan *c);
 IrExpr *low_reduce_scalar(Simple *s, void *reduce);

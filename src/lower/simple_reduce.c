@@ -36,7 +36,7 @@ IrExpr *low_combine(Simple *s, OpCode op, IrExpr *acc, IrExpr *x) {
 }
 
 /* Whether x comes before best: the first NaN, else strictly better. */
-static IrExpr *better(Simple *s, OpCode op, IrExpr *x, IrExpr *best) {
+IrExpr *low_better(Simple *s, OpCode op, IrExpr *x, IrExpr *best) {
   IrKernel *k = s->k;
   IrExpr *yes = ir_op2(k, op == OP_ARGMAX ? OP_GT : OP_LT, x, best);
   if (!dtype_is_float(x->type))
@@ -93,7 +93,7 @@ static IrExpr *arg_line(Simple *s, OpCode op, const Line *l) {
   IrVar *at = low_emit_var(s, "at", low_i32(s, 0));
   IrExpr *r = low_open_serial(s, "r", 1, line_count(l), &before);
   IrExpr *x = ir_ref(s->k, load_line(s, l, r));
-  then = low_enter(s, &low_emit_if(s, better(s, op, x, ir_ref(s->k, best)))->as.if_.then);
+  then = low_enter(s, &low_emit_if(s, low_better(s, op, x, ir_ref(s->k, best)))->as.if_.then);
   low_emit_set(s, best, x);
   low_emit_set(s, at, ir_cast(s->k, r, DT_I32));
   low_enter(s, then);

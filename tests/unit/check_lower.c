@@ -704,6 +704,36 @@ START_TEST(scans) {
 }
 END_TEST
 
+/* Lines long enough for the lanes of a warp. */
+START_TEST(long_lines) {
+  static const char *const types[][2] = {
+      {"f32", "f32"}, {"f16", "f32"}, {"i8", "i32"}, {"f64", "f64"}, {"u32", "u32"}};
+  static const char *const options[] = {"", "reverse", "exclusive", "reverse exclusive"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 5; i++)
+    for (int o = 0; o < 4; o++) {
+      const char *t = types[i][0], *sum = types[i][1];
+      const char *text = arena_printf(
+          a,
+          "kernel lines tile(A: %s[5, 70], B: %s[64, 3]) -> (X: i32[5], Y: i32[1, 3], P: %s[5, "
+          "70], Q: %s[64, 3], R: %s[64, 3]) {\n"
+          "  shared s: %s[5, 70]\n  shared u: %s[64, 3]\n  fragment x: i32[5]\n"
+          "  fragment y: i32[1, 3]\n  fragment p: %s[5, 70]\n  fragment q: %s[64, 3]\n"
+          "  copy s = A\n  copy u = B\n"
+          "  map i, j in [5, 70] { load v: %s = s[i, j]\n store s[i, j] = %s }\n"
+          "  reduce x = %s(s) axis 1\n  reduce y = argmin(u) axis 0\n"
+          "  scan p = sum(s) axis 1 %s\n  scan q = sum(u) axis 0 %s\n  scan u = rmax(u) axis 0 %s\n"
+          "  copy X = x\n  copy Y = y\n  copy P = p\n  copy Q = q\n  copy R = u\n}\n",
+          t, t, sum, sum, t, t, t, sum, sum, t,
+          i != 0 ? "v" : "where((i == 1) & (j > 40) | (i == 2) & (j == 69), nan, v)",
+          o % 2 ? "argmin" : "argmax", options[o], options[o], options[o]);
+      same(text, "");
+      ck_assert_ptr_nonnull(strstr(lowered(a, text, "sm_80"), "shfl_up"));
+    }
+  arena_free(a);
+}
+END_TEST
+
 START_TEST(copies) {
   static const char text[] =
       "kernel copies tile(A: f32[B, M, N] strided) -> (X: f16[M, N], Y: f32[9, 4], Z: f32[4, 9]) "
@@ -1110,6 +1140,7 @@ int main(void) {
   tcase_add_test(c, reductions_of_bool_and_nan);
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
+  tcase_add_test(c, long_lines);
   tcase_add_test(c, copies);
   tcase_add_test(c, copies_of_fragments);
   tcase_add_test(c, copies_of_threads);
