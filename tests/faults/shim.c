@@ -15,6 +15,7 @@
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
 
 static atomic_long allocations, writes;
 static long fail_alloc, fail_write;
@@ -62,6 +63,10 @@ void *calloc(size_t n, size_t size) {
 
 void *realloc(void *p, size_t size) {
   return fails() ? NULL : __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size) {
+  return fails() ? NULL : __libc_memalign(alignment, size);
 }
 
 ssize_t write(int fd, const void *data, size_t n) {
