@@ -227,6 +227,8 @@ IrKernel *low_channels(Arena *a, const IrKernel *from, const LowerRequest *r, Di
   IrKernel *k = ir_kernel_clone(a, from);
   Channels c = {.k = k, .r = r};
   size_t next = 0;
+  if (sched_jumps_around_fill(k)) /* a stage that is filled would not be released */
+    return sched_decline(r, "break, continue or while around the copies");
   plan_block(&c, &k->body, 1);
   if (!c.declined && !k->channels.n)
     return sched_decline(r, "no copy from a tensor feeds the products");

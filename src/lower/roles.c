@@ -36,7 +36,7 @@ static bool find_jump(IrStmt *s, void *ctx) {
   return true;
 }
 
-static bool jumps_around_fill(IrKernel *k) {
+bool sched_jumps_around_fill(IrKernel *k) {
   bool jumps = false;
   ir_walk(&k->body, find_jump, &jumps);
   return jumps;
@@ -202,8 +202,6 @@ IrKernel *low_roles(Arena *a, const IrKernel *from, const LowerRequest *r, DiagS
   IrKernel *k = ir_kernel_clone(a, from);
   IrBlock head = {0}, rest = {0}, fills;
   int groups = k->threads / GROUP_THREADS;
-  if (jumps_around_fill(k))
-    return sched_decline(r, "break, continue or while around the copies");
   split_head(k, &head, &rest);
   fills = sched_copy_block(k, &rest);
   keep_fills(k, &fills);

@@ -38,6 +38,10 @@ int64_t sched_side(const IrBuffer *b, int axis);
 /* Whether a region is all of a tile's matrix, transposed or not, in a stage that is there. */
 bool sched_matrix(const IrRegion *r);
 
+/* roles.c: whether loads by the tensor memory accelerator stand where a jump could leave them out,
+ * or leave out who reads them. */
+bool sched_jumps_around_fill(IrKernel *k);
+
 /* Plans one load by the tensor memory accelerator of a tile that may have stages (copies.c); FALSE
  * with a note. */
 bool low_plan_author_load(IrKernel *k, const LowerRequest *r, IrCopy *x);

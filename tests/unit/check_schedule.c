@@ -351,6 +351,22 @@ static void declined(const Gemm *g, const char *part) {
   ev_free(e);
 }
 
+/* Between a copy and who reads it: the ring would come out of step. */
+START_TEST(jumps_are_declined) {
+  Arena *a = arena_new(NULL, "text");
+  Gemm g = {"f16", 128, 128, 64, 3, 'n', 'n', 1, 1, 1};
+  const char *text = gemm_text(&g), *dot = strstr(text, "dot acc");
+  Ev *e = ev_new(arena_printf(a, "%.*sif k == 1 { continue }\n%s", (int)(dot - text), text, dot));
+  LowerNotes notes = {0};
+  Passes p = lower_passes(e, NULL, &notes);
+  for (size_t i = 0; i < p.v.n; i++)
+    ck_assert_str_ne(p.v.v[i].name, "channels");
+  ck_assert_ptr_nonnull(strstr(notes_of(e, &notes), "break, continue or while around the copies"));
+  ev_free(e);
+  arena_free(a);
+}
+END_TEST
+
 START_TEST(declined_with_a_note) {
   declined(&(Gemm){"f16", 96, 128, 64, 3, 'n', 'n', 1, 1, 1}, "rows by 64");
   declined(&(Gemm){"f16", 128, 264, 64, 3, 'n', 'n', 1, 1, 1}, "columns by 8 up to 256");
@@ -361,14 +377,10 @@ START_TEST(declined_with_a_note) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {products_of_all_orders,
-                                products_of_all_tiles,
-                                products_of_all_trips,
-                                eight_bits,
-                                tf32_on_request,
-                                epilogues_and_batches,
-                                chained_products,
-                                declined_with_a_note,
-                                NULL};
+  const TTest *const tests[] = {products_of_all_orders, products_of_all_tiles,
+                                products_of_all_trips,  eight_bits,
+                                tf32_on_request,        epilogues_and_batches,
+                                chained_products,       declined_with_a_note,
+                                jumps_are_declined,     NULL};
   return run_suite("schedule", tests);
 }
