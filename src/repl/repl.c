@@ -73,6 +73,7 @@ const char *repl_directory(Repl *r, const char *variable, const char *below_home
 /* The interrupt flag is cleared first: a Ctrl-C belongs to the entry it was pressed in. */
 static bool run_text(Repl *r, const char *text, size_t n) {
   Status status = ST_OK;
+  int wanted = 0;
   char name[24];
   Str none = str_new(r->arena);
   snprintf(name, sizeof name, r->lua ? "lua:%u" : "tile:%u", r->count);
@@ -85,7 +86,10 @@ static bool run_text(Repl *r, const char *text, size_t n) {
   repl_show(r, status, &none);
   if (status == ST_OK && !r->lua)
     repl_note(r, text, n);
-  r->leave |= session_exit_wanted(r->s, &r->status);
+  if (session_exit_wanted(r->s, &wanted)) {
+    r->leave = true;
+    r->status = wanted;
+  }
   r->count++;
   return false;
 }
