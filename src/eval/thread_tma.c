@@ -29,10 +29,11 @@ static EvalResult fault_map(EvalAgent *a, const EvalTmap *t, const char *rule, i
                     t->mem->buf->name, rule, (long long)value);
 }
 
-/* The bounds of cuTensorMapEncodeTiled, axis by axis. */
+/* The bounds of cuTensorMapEncodeTiled, axis by axis; but for an extent of 0, for which the launcher
+ * has a map that shows nothing (gpu_tmap_encode). */
 static EvalResult check_axis(EvalAgent *a, const EvalTmap *t, int d) {
-  if (t->dim[d] < 1 || t->dim[d] > (INT64_C(1) << 32))
-    return fault_map(a, t, "an extent is 1 to 2^32", t->dim[d]);
+  if (t->dim[d] < 0 || t->dim[d] > (INT64_C(1) << 32))
+    return fault_map(a, t, "an extent is at most 2^32", t->dim[d]);
   if (t->ir->box[d] < 1 || t->ir->box[d] > 256)
     return fault_map(a, t, "a box has 1 to 256 elements an axis", t->ir->box[d]);
   if (d && (t->stride[d] % 16 || t->stride[d] < 0 || t->stride[d] >= (INT64_C(1) << 40)))
@@ -46,22 +47,23 @@ static EvalResult check_map(EvalAgent *a, const EvalTmap *t) {
   if (b->tmap_checked[t->ir->id])
     return EVAL_OK;
   int64_t size = t->stride[0], inner = t->ir->box[0] * size, last = 0, more;
-  bool far = false;
+  bool far = false, empty = false;
   for (int d = 0; d < t->ir->rank; d++) {
     EvalResult r = check_axis(a, t, d);
     if (r != EVAL_OK)
       return r;
+    empty = empty || t->dim[d] == 0;
     far = far || __builtin_mul_overflow(t->dim[d] - 1, t->stride[d], &more) ||
           __builtin_add_overflow(last, more, &last);
   }
-  if ((uintptr_t)t->mem->data % 16)
+  if (!empty && (uintptr_t)t->mem->data % 16)
     return fault_map(a, t, "the address is a multiple of 16",
                      (int64_t)((uintptr_t)t->mem->data % 16));
   if (inner % 16)
     return fault_map(a, t, "the innermost axis of a box is a multiple of 16 bytes", inner);
   if (t->ir->swizzle && inner > t->ir->swizzle)
     return fault_map(a, t, "the innermost axis of a box is within the swizzle's span", inner);
-  if (far || last % size || !eval_global_inside(t->mem, last / size, 1))
+  if (!empty && (far || last % size || !eval_global_inside(t->mem, last / size, 1)))
     return fault_map(a, t, "the last element lies within the tensor", last / size);
   b->tmap_checked[t->ir->id] = true;
   return EVAL_OK;
