@@ -29,8 +29,8 @@ static EvalResult fault_map(EvalAgent *a, const EvalTmap *t, const char *rule, i
                     t->mem->buf->name, rule, (long long)value);
 }
 
-/* The bounds of cuTensorMapEncodeTiled, axis by axis; but for an extent of 0, for which the launcher
- * has a map that shows nothing (gpu_tmap_encode). */
+/* The bounds of cuTensorMapEncodeTiled, axis by axis; but for an extent of 0, for which the
+ * launcher has a map that shows nothing (gpu_tmap_encode). */
 static EvalResult check_axis(EvalAgent *a, const EvalTmap *t, int d) {
   if (t->dim[d] < 0 || t->dim[d] > (INT64_C(1) << 32))
     return fault_map(a, t, "an extent is at most 2^32", t->dim[d]);
