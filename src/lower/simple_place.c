@@ -103,12 +103,16 @@ static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
   return best;
 }
 
-/* Tiles of this block whose last use is behind us; enclosing blocks' tiles stay. */
+/* Tiles of this block whose last use is behind us, all of them where the block ends (u NULL);
+ * enclosing blocks' tiles stay, and so does an mbarrier: once it is initialised, nothing else may
+ * be where it is. */
 static void end_lives(Live *live, size_t outer, const LastUse *u) {
   size_t n = outer;
-  for (size_t i = outer; i < live->tile.n; i++)
-    if (u->last[live->tile.v[i]->id] > u->now)
-      live->tile.v[n++] = live->tile.v[i];
+  for (size_t i = outer; i < live->tile.n; i++) {
+    const IrBuffer *b = live->tile.v[i];
+    if (b->arrivals > 0 || (u && u->last[b->id] > u->now))
+      live->tile.v[n++] = b;
+  }
   live->tile.n = n;
 }
 
@@ -146,7 +150,7 @@ static int64_t plan_block(Simple *s, IrBlock *b, Live *live) {
         ir_walk(inner, keep_tile, live);
     }
   }
-  live->tile.n = outer;
+  end_lives(live, outer, NULL);
   return peak;
 }
 
