@@ -70,9 +70,11 @@ static bool same_facts(const LowerFact *a, const LowerFact *b, size_t n) {
   return true;
 }
 
-/* Rounded up to whole clusters. */
+/* Rounded up to whole clusters. Without arguments nothing is known: one that fits. */
 static LowerGrid grid_of(const Launch *l) {
   enum { MOST = 65535 };
+  if (!l->b)
+    return LOWER_GRID_FITS;
   int64_t all = 1;
   bool longs = false;
   for (int i = 0; i < l->ir->grid_rank; i++) {
