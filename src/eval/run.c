@@ -244,7 +244,7 @@ static void choose_neighbours(EvalLaunch *l, size_t *n) {
   for (size_t i = 0; i <= first; i++) {
     int64_t linear = i < first ? l->chosen[i] : 0, step = 1;
     for (int d = 0; d < 3; step *= l->binding->grid[d++])
-      if (l->binding->grid[d] > 1 && linear + step < l->blocks)
+      if (l->binding->grid[d] > 1 && step < l->blocks - linear)
         choose(l, n, linear + step);
   }
 }

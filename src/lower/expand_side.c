@@ -218,9 +218,10 @@ static void bounds(Simple *s, const IrAxis *x, IrExpr *end, int64_t n, IrExpr **
   IrKernel *k = s->k;
   int64_t lo, hi, e, e_hi, step = x->step < 0 ? -x->step : x->step;
   bool known = ir_range(x->origin, &lo, &hi), down = x->step < 0;
-  int64_t way = (n - 1) * x->step;
-  bool first = known && lo + (down ? way : 0) >= 0;
-  bool last = known && ir_range(end, &e, &e_hi) && hi + (down ? 0 : way) < e;
+  int64_t way = (n - 1) * x->step, least, most;
+  bool first = known && !__builtin_add_overflow(lo, down ? way : 0, &least) && least >= 0;
+  bool last = known && ir_range(end, &e, &e_hi) &&
+              !__builtin_add_overflow(hi, down ? 0 : way, &most) && most < e;
   IrExpr *size = low_i64(s, step), *zero = low_i64(s, 0);
   IrExpr *from = down ? ir_op2(k, OP_SUB, x->origin, end) : ir_op2(k, OP_SUB, zero, x->origin);
   IrExpr *to = down ? x->origin : ir_op2(k, OP_SUB, end, x->origin);

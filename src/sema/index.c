@@ -67,17 +67,17 @@ static bool step_of(Check *c, const AstAxis *a, int64_t *step) {
     return true;
   if (!sema_check_const_int(c, a->step, "the step of a slice", step))
     return false;
-  if (*step > 0)
+  if (0 < *step && *step <= UINT32_MAX)
     return true;
-  Diag *d = diag_add(c->sink, E0219, a->step->span, "the step of a slice is positive, this is %lld",
-                     (long long)*step);
+  Diag *d = diag_add(c->sink, E0219, a->step->span, "the step of a slice is %s, this is %lld",
+                     *step > 0 ? "at most 4294967295" : "positive", (long long)*step);
   diag_hint(c->sink, d, "0:8:2 takes every second one");
   return false;
 }
 
 /* Elements that a slice of some length has. */
 static int64_t steps_in(int64_t length, int64_t step) {
-  return length <= 0 ? 0 : (length + step - 1) / step;
+  return length <= 0 ? 0 : (length - 1) / step + 1;
 }
 
 /* origin:stop with a stop that is only known at run time: fine for copy, whose other side gives the
@@ -108,7 +108,7 @@ static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TA
   if (s->global || n < 0)
     return true;
   if (out->extent && sema_is_const_int(out->origin, &from) &&
-      (from < 0 || from + (out->extent - 1) * out->step >= n)) {
+      (from < 0 || (out->extent - 1) * out->step >= n - from)) {
     diag_add(c->sink, E0218, a->span,
              "the slice from %lld with extent %lld leaves axis %d of %s, "
              "whose extent is %lld",
@@ -128,7 +128,8 @@ static bool check_fit(Check *c, const Subject *s, int axis, const AstAxis *a, TA
 static bool width(Check *c, const Subject *s, int axis, const AstAxis *a, TAxis *out) {
   if (!sema_check_const_int(c, a->stop, "the extent of a slice", &out->extent))
     return false;
-  out->extent = steps_in(out->extent, out->step);
+  if (out->extent >= 0)
+    out->extent = steps_in(out->extent, out->step);
   return check_fit(c, s, axis, a, out);
 }
 
@@ -141,7 +142,9 @@ static bool to_the_end(Check *c, const Subject *s, int axis, const AstAxis *a, T
   }
   if (!sema_is_const_int(out->origin, &from))
     return open_stop(c, s, axis, a, NULL, out);
-  out->extent = steps_in(n - from, out->step);
+  int64_t length;
+  length = __builtin_sub_overflow(n, from, &length) ? INT64_MAX : length;
+  out->extent = steps_in(length, out->step);
   return check_fit(c, s, axis, a, out);
 }
 

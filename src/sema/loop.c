@@ -248,8 +248,11 @@ static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, 
         sema_tvar_new(c, TV_INDEX, s->as.loop.names[i].text, DT_I64, s->as.loop.names[i].span);
     int64_t extent;
     v->lo = 0;
-    if (sema_is_const_int(n, &extent))
+    if (sema_is_const_int(n, &extent)) {
       v->hi = extent > 0 ? extent - 1 : 0;
+      if (extent < 0) /* runs nothing, as a negative one that is known only at run time does */
+        n = sema_texpr_int(c, 0, n->span);
+    }
     t->as.loop.hi[i] = n;
     t->as.loop.index[i] = v;
     index[i] = sema_texpr_var(c, v, true, v->span);

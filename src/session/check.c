@@ -137,14 +137,6 @@ Launch launch_again(const Launch *l) {
   return copy;
 }
 
-/* One where the kernel states no grid. */
-static int64_t all_blocks(const Launch *l) {
-  int64_t n = 1;
-  for (int i = 0; i < l->ir->grid_rank; i++)
-    n *= l->b->grid[i];
-  return n;
-}
-
 /* Stops at the first one. */
 static bool see_atomic(IrStmt *st, void *ctx) {
   bool *found = ctx;
@@ -165,7 +157,7 @@ static void check_threads(const Launch *l, Tensor *const *reference, EvalChecks 
   Launch run = launch_again(l), before = launch_again(l);
   run.budget = launch_has_atomics(l) ? 0 : thread_seconds;
   launch_evaluate(&run, IR_THREAD, checks);
-  int64_t all = all_blocks(l);
+  int64_t all = launch_blocks(l);
   if (run.blocks_run < all) {
     launch_fill_unwritten(&run, reference, before.tensor);
     str_addf(&o->runs, ", cpu threads: %" PRId64 " of %" PRId64 " blocks", run.blocks_run, all);
@@ -202,7 +194,7 @@ static void check_some(const Launch *l, Outcome *o) {
   run.budget = thread_seconds;
   launch_evaluate(&run, l->ir->level, CHECKS_ALL);
   str_addf(&o->runs, ", all checks: %" PRId64 " of %" PRId64 " blocks", run.blocks_run,
-           all_blocks(l));
+           launch_blocks(l));
   launch_forget(&run);
 }
 

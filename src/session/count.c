@@ -64,6 +64,15 @@ static void count_map(Count *c, const IrMap *m, double times) {
   count_block(c, &m->body, times);
 }
 
+/* How often a loop runs; unsigned, since the ends may be as far apart as integers go. */
+static uint64_t loop_count(int64_t lo, int64_t hi, int64_t step) {
+  if (step > 0 ? lo >= hi : lo <= hi)
+    return 0;
+  uint64_t far = step > 0 ? (uint64_t)hi - (uint64_t)lo : (uint64_t)lo - (uint64_t)hi;
+  uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+  return (far - 1) / by + 1;
+}
+
 /* Each iteration by itself where inner bounds may depend on the index; all at once in large loops.
  */
 static void count_loop(Count *c, const IrFor *f, double times) {
@@ -72,17 +81,17 @@ static void count_loop(Count *c, const IrFor *f, double times) {
     c->unknown = true;
     return;
   }
-  int64_t n = step > 0 ? (hi - lo + step - 1) / step : (lo - hi - step - 1) / -step;
-  if (n <= 0)
-    return;
   Scalar *index = &c->b->value[f->index->id];
-  if ((c->steps += n) > MAX_STEPS) {
+  uint64_t n = loop_count(lo, hi, step);
+  if (n > (uint64_t)(MAX_STEPS - c->steps)) {
     *index = (Scalar){f->index->type, {.i = lo}};
+    c->steps = MAX_STEPS;
     count_block(c, &f->body, times * (double)n);
     return;
   }
-  for (int64_t i = 0; i < n; i++) {
-    *index = (Scalar){f->index->type, {.i = lo + i * step}};
+  c->steps += (int64_t)n;
+  for (uint64_t i = 0; i < n; i++) {
+    *index = (Scalar){f->index->type, {.i = (int64_t)((uint64_t)lo + i * (uint64_t)step)}};
     count_block(c, &f->body, times);
   }
 }
@@ -147,18 +156,24 @@ static void count_block(Count *c, const IrBlock *block, double times) {
     count_stmt(c, block->v[i], times);
 }
 
+/* One where the kernel states no grid. */
+int64_t launch_blocks(const Launch *l) {
+  int64_t n = 1;
+  for (int i = 0; i < l->ir->grid_rank; i++)
+    if (__builtin_mul_overflow(n, l->b->grid[i], &n))
+      return INT64_MAX;
+  return n;
+}
+
 /* At most 16384 blocks are looked at, evenly spread; the sum is scaled up. */
 double launch_flops(const Launch *l) {
   const IrKernel *k = l->ir;
   Count c = {.b = l->b};
-  int64_t blocks = 1;
   if (k->level != IR_TILE)
     return 0;
-  for (int i = 0; i < k->grid_rank; i++)
-    blocks *= l->b->grid[i];
-  int64_t stride = blocks / MAX_BLOCKS + 1, seen = 0;
-  for (int64_t at = 0; at < blocks && !c.unknown; at += stride, seen++) {
-    int64_t rest = at;
+  uint64_t blocks = (uint64_t)launch_blocks(l), stride = blocks / MAX_BLOCKS + 1, seen = 0;
+  for (uint64_t at = 0; at < blocks && !c.unknown; at += stride, seen++) {
+    int64_t rest = (int64_t)at;
     for (int i = 0; i < k->grid_rank; rest /= l->b->grid[i], i++)
       l->b->value[k->grid_index[i]->id] =
           (Scalar){k->grid_index[i]->type, {.i = rest % l->b->grid[i]}};

@@ -182,6 +182,8 @@ int64_t session_sms(Session *s);
 /* The arena of the launch's specialisation, leaving to the boundary that is open now: it may have
  * been made under one that is gone. */
 Arena *spec_arena(const Launch *l);
+/* How many blocks the grid of a bound launch has; INT64_MAX: more than can be counted. */
+int64_t launch_blocks(const Launch *l);
 /* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
 double launch_flops(const Launch *l);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
