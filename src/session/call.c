@@ -542,9 +542,12 @@ static Value run_call(Launch *l, Value kernel, const Args *a) {
 
 /* Says that all is well, so that a program which verifies nothing is told from one that does. */
 static void verify_each(Launch *l) {
-  launch_verify_each(l);
-  Str text = session_str(l->s);
-  str_addf(&text, "%s: every pass of lowering keeps its result\n", l->name);
+  Str text = session_str(l->s), why = session_str(l->s);
+  launch_verify_each(l, &why);
+  if (why.n)
+    str_addf(&text, "%s: not lowered to threads: %s\n", l->name, str_text(&why));
+  else
+    str_addf(&text, "%s: every pass of lowering keeps its result\n", l->name);
   session_print(l->s, &text);
 }
 

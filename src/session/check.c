@@ -180,7 +180,8 @@ static void check_lowered(Launch *l, Tensor *const *reference, EvalChecks checks
   }
   check_threads(l, reference, checks, o);
   if (l->s->options.verify_each) {
-    o->max_abs = fmax(o->max_abs, launch_verify_each(l));
+    Str why_not = session_str(l->s); /* it has a thread level */
+    o->max_abs = fmax(o->max_abs, launch_verify_each(l, &why_not));
     str_add(&o->runs, ", every schedule");
   }
 }

@@ -115,8 +115,9 @@ bool launch_writes(const Launch *l, size_t i); /* an output or inout tensor */
 void launch_check(Launch *l);
 /* Lowers the launch for its target by every schedule that can do it and runs what each pass made,
  * on the evaluator, with the call's own arguments; fails the program where a result is not the tile
- * level's, and names the pass. Returns the greatest difference there was. */
-double launch_verify_each(Launch *l);
+ * level's, and names the pass. Returns the greatest difference there was; where no schedule can do
+ * it, says why in *not_lowered. */
+double launch_verify_each(Launch *l, Str *not_lowered);
 /* Fails where lowering stopped at a kernel that the verifier refuses: our own fault, not the
  * user's. why: what lower_to said. */
 void launch_lowered_right(Launch *l, const DiagSink *why);

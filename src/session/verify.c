@@ -100,7 +100,7 @@ void launch_lowered_right(Launch *l, const DiagSink *why) {
                      why->v[i]->text);
 }
 
-double launch_verify_each(Launch *l) {
+double launch_verify_each(Launch *l, Str *not_lowered) {
   Session *s = l->s;
   if (l->ir->level != IR_TILE)
     return 0;
@@ -117,7 +117,9 @@ double launch_verify_each(Launch *l) {
   r.notes = NULL;
   DiagSink why;
   diag_init(&why, session_scratch(s));
-  lower_to(v.arena, l->ir, IR_THREAD, &r, &why);
+  const IrKernel *k = lower_to(v.arena, l->ir, IR_THREAD, &r, &why);
   launch_lowered_right(l, &why);
+  if (!k)
+    str_add(not_lowered, why.n ? why.v[0]->text : "it cannot be lowered");
   return v.most;
 }

@@ -222,7 +222,7 @@ class Product:
 
 def program(r, real):
     p = Product(r, real)
-    if real or p.chance(0.65):
+    if p.chance(0.65):
         p.matmul()
     else:
         p.attention()
