@@ -539,7 +539,8 @@ class Gen(Elements):
         self.inputs_make()
         self.outputs_make()
         if not self.outputs:
-            return Gen(self.r.random()).program()
+            self.__init__(self.r.random())  # another kernel, exact or real as it turns out
+            return self.program()
         if self.chance(0.2):
             self.fns = ["twice"]
         body = []
