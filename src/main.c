@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -407,9 +408,10 @@ static int run_stdin(const Cli *c) {
   const char *why = NULL;
   size_t n = 0;
   Arena *a = arena_new(NULL, "input");
-  char *text = io_read_file(a, "/dev/stdin", &n, &why);
+  bool open = fcntl(STDIN_FILENO, F_GETFD) >= 0; /* else /dev/stdin is "no such file" */
+  char *text = open ? io_read_file(a, "/dev/stdin", &n, &why) : NULL;
   if (!text)
-    fprintf(stderr, "tilesh: standard input cannot be read: %s\n", why);
+    fprintf(stderr, "tilesh: standard input cannot be read: %s\n", open ? why : "it is closed");
   int status = text ? run_text(c, "<stdin>", text, n) : EXIT_USAGE;
   arena_free(a);
   return status;

@@ -383,9 +383,9 @@ static void bind_grid(Bind *x) {
     int64_t n = 0;
     bool known = known_value(x, k->grid[i], &n);
     if (!known || n < 0 || n > INT32_MAX) {
-      const char *why = !known  ? "divides by zero"
-                        : n < 0 ? "is negative"
-                                : "is more than 2147483647";
+      const char *why = !known ? "divides by zero"
+                               : arena_printf(x->sink->arena, "is %" PRId64 ", %s", n,
+                                              n < 0 ? "which is negative" : "more than 2147483647");
       fail(x, E0385, k->span,
            arena_printf(x->sink->arena, "axis %d of the grid of `%s`: %s %s", i, k->name,
                         expr_text(x, k->grid[i]), why));

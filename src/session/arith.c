@@ -415,7 +415,7 @@ static Value join(Session *s, Value x, Value y) {
   out = x.kind == VAL_LIST ? val_list(s, NULL, 0) : val_tuple(s, NULL, 0);
   const Object *both[] = {x.as.obj, y.as.obj};
   for (int k = 0; k < 2; k++)
-    for (size_t i = 0; i < both[k]->as.list.n; i++)
+    for (size_t i = 0; i < both[k]->as.list.n; i++, session_poll(s))
       val_push(s, out.as.obj, both[k]->as.list.v[i]);
   return out;
 }

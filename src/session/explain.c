@@ -120,9 +120,10 @@ static bool count_accesses(Explain *x, EvalCounters *c, int64_t *blocks) {
 
 static void add_conflicts(Explain *x, Str *out) {
   EvalCounters c = {0};
-  int64_t ran = 0, all = launch_blocks(x->l);
-  if (!count_accesses(x, &c, &ran))
+  int64_t ran = 0;
+  if (!count_accesses(x, &c, &ran)) /* without a call there is nothing to run */
     return;
+  int64_t all = launch_blocks(x->l);
   str_addf(out, "bank conflicts: %" PRIu64 " in %" PRIu64 " accesses of shared memory",
            c.bank_conflicts, c.shared_accesses);
   str_addf(out, ran < all ? " (%lld of %lld blocks were run)\n" : "\n", (long long)ran,

@@ -153,9 +153,11 @@ Value val_record(Session *s, const Field *v, size_t n) {
 
 /* Doubles its room; a reference of its own is taken. */
 void val_push(Session *s, Object *list, Value v) {
+  static const size_t large = (size_t)1 << 26;
   if (list->as.list.n == list->as.list.cap) {
-    size_t cap = list->as.list.cap ? list->as.list.cap * 2 : 8;
-    Value *grown = realloc(list->as.list.v, cap * sizeof *grown);
+    size_t cap = list->as.list.cap ? list->as.list.cap * 2 : 8, bytes = cap * sizeof(Value);
+    bool room = bytes < large || bytes < storage_free_memory(); /* as for tensors */
+    Value *grown = room ? realloc(list->as.list.v, bytes) : NULL;
     if (!grown)
       guard_raise(s->guard, ST_NOMEM);
     list->as.list.v = grown;

@@ -11,8 +11,6 @@ Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *han
  * that it unmaps in the end; elements must be aligned there, and 64 bytes after them readable. NULL
  * where memory is short: the mapping is the caller's again. */
 Storage *storage_new_mapped(void *base, size_t length, size_t before, size_t bytes);
-/* Bytes that this process can still get. */
-uint64_t storage_free_memory(void);
 /* A contiguous tensor over a storage of its size, which it takes over, also on failure. */
 Tensor *tensor_of_storage(DType t, int rank, const int64_t *extent, Storage *s, Str *why);
 Storage *storage_retain(Storage *s);

@@ -39,6 +39,8 @@ typedef struct StorageDevice {
   void (*release)(void *handle);
 } StorageDevice;
 
+/* Bytes of host memory that this process can still get. */
+uint64_t storage_free_memory(void);
 /* Bytes of the storage, padding excluded. */
 size_t storage_bytes(const Storage *s);
 /* Whether the copy on that side is there and holds the data; both may. */
