@@ -227,11 +227,17 @@ static void move_at(EvalAgent *a, OpCode op, const EvalView *s, int64_t at, int6
   eval_mem_scatter(d, to, 1, &cell, 1);
 }
 
-/* Each step rounds; in place the elements before it are gone, so no bound over all is taken. */
-void eval_noise_running(EvalAgent *a, OpCode op, DType t, const void *x, void *acc) {
+/* Each step rounds, in another order by as much as the terms so far make together: a partial sum of
+ * terms that cancel later may be as large. The magnitudes are summed on the way, since in place the
+ * elements are gone afterwards. */
+void eval_noise_running(EvalAgent *a, OpCode op, DType t, const void *x, void *acc,
+                        double *magnitude) {
   DType r = dtype_compute(op_reduce_type(op, t));
-  if (rounds(op, t))
-    move(a->block, r, acc, unit(r) * (fabs(get(r, acc)) + fabs(get(dtype_compute(t), x))));
+  if (!rounds(op, t))
+    return;
+  *magnitude += fabs(get(dtype_compute(t), x));
+  double most = op == OP_PROD ? fabs(get(r, acc)) : *magnitude;
+  move(a->block, r, acc, unit(r) * most);
 }
 
 void eval_noise_fold(EvalAgent *a, OpCode op, const EvalView *s, int axis, const EvalView *d) {
