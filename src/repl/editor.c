@@ -16,12 +16,69 @@
 
 enum { SIGNAL_MS = 50 }; /* how late a Ctrl-C may be heeded at the prompt */
 
+#ifndef HAVE_READLINE
+
+/* Byte by byte, so that no line waits in a buffer that poll knows nothing of. */
+static void open_plain(void) {
+  setvbuf(stdin, NULL, _IONBF, 0);
+}
+
+/* False: Ctrl-C came first. Not one wait without end: a signal just before it would be lost. */
+static bool wait_for_line(Repl *r) {
+  struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+  while (!*r->o->interrupt)
+    if (poll(&in, 1, SIGNAL_MS) > 0)
+      return true;
+  return false;
+}
+
+/* As line editors do. */
+static void drop_nul_bytes(char *line, size_t n) {
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (line[i])
+      line[k++] = line[i];
+  line[k] = '\0';
+}
+
+static bool read_plain(Repl *r, const char *prompt, bool *interrupted) {
+  size_t cap = 0;
+  r->line = NULL;
+  repl_say(r, prompt);
+  *r->o->interrupt = 0;
+  ssize_t n = wait_for_line(r) ? getline(&r->line, &cap, stdin) : -1;
+  if (n < 0)
+    clearerr(stdin);               /* Ctrl-D in an unfinished entry only ends that */
+  if (n < 0 && *r->o->interrupt) { /* Ctrl-C is no end of input */
+    free(r->line);
+    r->line = NULL;
+    *interrupted = true;
+    repl_say(r, "\n");
+    return true;
+  }
+  if (n < 0)
+    return false;
+  if (n > 0 && r->line[n - 1] == '\n')
+    n--;
+  drop_nul_bytes(r->line, (size_t)n);
+  return true;
+}
+
+#endif
+
 #ifdef HAVE_LINE_EDITOR
 
 /* See Repl.name. */
 Repl *editor_current(void) {
   return (Repl *)(uintptr_t)rl_readline_name;
 }
+
+#ifndef HAVE_READLINE
+/* libedit gives no line where what it draws does not go to a terminal. */
+static bool edits(void) {
+  return isatty(STDOUT_FILENO);
+}
+#endif
 
 /* readline frees nothing of the line: it is ours. Removing the handler puts the terminal back
  * while the entry runs. */
@@ -38,6 +95,9 @@ void editor_open(Repl *r) {
 #ifdef HAVE_READLINE
   rl_catch_signals = 0;
   rl_variable_bind("enable-bracketed-paste", "on");
+#else
+  if (!edits())
+    open_plain();
 #endif
   complete_open();
   history_open(r);
@@ -116,6 +176,10 @@ static bool read_keys(Repl *r, const sigset_t *stop, bool *interrupted) {
 
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   sigset_t stop, old;
+#ifndef HAVE_READLINE
+  if (!edits())
+    return read_plain(r, prompt, interrupted);
+#endif
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   r->got_line = false;
@@ -130,10 +194,9 @@ bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
 
 #else /* no line editor */
 
-/* Byte by byte, so that no line waits in a buffer that poll knows nothing of. */
 void editor_open(Repl *r) {
   (void)r;
-  setvbuf(stdin, NULL, _IONBF, 0);
+  open_plain();
 }
 void editor_close(Repl *r) {
   (void)r;
@@ -142,45 +205,8 @@ void editor_remember(Repl *r, const char *entry) {
   (void)r, (void)entry;
 }
 
-/* False: Ctrl-C came first. Not one wait without end: a signal just before it would be lost. */
-static bool wait_for_line(Repl *r) {
-  struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-  while (!*r->o->interrupt)
-    if (poll(&in, 1, SIGNAL_MS) > 0)
-      return true;
-  return false;
-}
-
-/* As line editors do. */
-static void drop_nul_bytes(char *line, size_t n) {
-  size_t k = 0;
-  for (size_t i = 0; i < n; i++)
-    if (line[i])
-      line[k++] = line[i];
-  line[k] = '\0';
-}
-
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
-  size_t cap = 0;
-  r->line = NULL;
-  repl_say(r, prompt);
-  *r->o->interrupt = 0;
-  ssize_t n = wait_for_line(r) ? getline(&r->line, &cap, stdin) : -1;
-  if (n < 0)
-    clearerr(stdin);               /* Ctrl-D in an unfinished entry only ends that */
-  if (n < 0 && *r->o->interrupt) { /* Ctrl-C is no end of input */
-    free(r->line);
-    r->line = NULL;
-    *interrupted = true;
-    repl_say(r, "\n");
-    return true;
-  }
-  if (n < 0)
-    return false;
-  if (n > 0 && r->line[n - 1] == '\n')
-    n--;
-  drop_nul_bytes(r->line, (size_t)n);
-  return true;
+  return read_plain(r, prompt, interrupted);
 }
 
 #endif
