@@ -8,15 +8,6 @@
  */
 #include "race.h"
 
-/* xorshift: any order will do, as long as the seed repeats it. */
-static uint64_t shake(EvalBlock *b) {
-  uint64_t x = b->random;
-  x ^= x << 13;
-  x ^= x >> 7;
-  x ^= x << 17;
-  return b->random = x;
-}
-
 /* Euclid; a stride without a common factor visits every strip once. */
 static uint64_t gcd(uint64_t a, uint64_t b) {
   while (b) {
@@ -47,8 +38,8 @@ static void set_order(EvalAgent *a, EvalMapState *m) {
   m->stride = 1;
   if (!a->block->random || m->total < 2)
     return;
-  m->first = shake(a->block) % m->total;
-  m->stride = 1 + shake(a->block) % (m->total - 1);
+  m->first = eval_random(&a->block->random) % m->total;
+  m->stride = 1 + eval_random(&a->block->random) % (m->total - 1);
   while (gcd(m->stride, m->total) != 1)
     m->stride++;
 }
@@ -59,7 +50,7 @@ bool eval_map_start(EvalAgent *a, const EvalMapCode *code) {
   EvalMapState *m = a->map;
   int64_t room = code->strip;
   if (a->block->random)
-    room = 1 + (int64_t)(shake(a->block) % (uint64_t)code->strip);
+    room = 1 + (int64_t)(eval_random(&a->block->random) % (uint64_t)code->strip);
   m->code = code;
   m->number = 0;
   m->total = 1;

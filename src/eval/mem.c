@@ -111,6 +111,17 @@ int64_t eval_int_at(DType t, const void *p) {
   }
 }
 
+double eval_float_at(DType compute, const void *cell) {
+  double d;
+  float f;
+  if (compute == DT_F64) {
+    memcpy(&d, cell, sizeof d);
+    return d;
+  }
+  memcpy(&f, cell, sizeof f);
+  return (double)f;
+}
+
 /* Wraps at the type's width. */
 void eval_int_to(DType t, void *p, int64_t value) {
   switch (dtype_size(t)) {

@@ -16,14 +16,9 @@
 
 enum { CHUNK = 256 };
 
-/* xorshift, as the shaker's; in [-1, 1). */
+/* In [-1, 1). */
 static double draw(EvalBlock *b) {
-  uint64_t x = b->noise;
-  x ^= x << 13;
-  x ^= x >> 7;
-  x ^= x << 17;
-  b->noise = x;
-  return ldexp((double)(x >> 11), -52) - 1.0;
+  return ldexp((double)(eval_random(&b->noise) >> 11), -52) - 1.0;
 }
 
 /* An odd multiple of a seed is never 0 twice in a row; 0 would mean no noise. */
@@ -34,17 +29,6 @@ void eval_noise_start(EvalBlock *b) {
 }
 
 /* ---------------------------------------------------------------- cells */
-
-static double get(DType compute, const void *cell) {
-  float f;
-  double d;
-  if (compute == DT_F64) {
-    memcpy(&d, cell, sizeof d);
-    return d;
-  }
-  memcpy(&f, cell, sizeof f);
-  return (double)f;
-}
 
 static void put(DType compute, void *cell, double x) {
   float f = (float)x;
@@ -62,7 +46,7 @@ static double unit(DType compute) {
 /* A finite value stays finite: what is infinite or NaN on one device is so on all, or is found
  * without this. */
 static void move(EvalBlock *b, DType compute, void *cell, double by) {
-  double x = get(compute, cell), y = x + by * draw(b);
+  double x = eval_float_at(compute, cell), y = x + by * draw(b);
   if (by == 0 || !isfinite(x) || !isfinite(by))
     return;
   b->inexact = true;
@@ -89,7 +73,7 @@ static void step(EvalBlock *b, DType t, float *cell) {
 
 /* What rounding took from a * b; 0 where the device has the same whether it fuses or not. */
 static double product_error(DType t, const void *a, const void *b, const void *out) {
-  double x = get(t, a), y = get(t, b), p = get(t, out);
+  double x = eval_float_at(t, a), y = eval_float_at(t, b), p = eval_float_at(t, out);
   if (t == DT_F64)
     return fabs(fma(x, y, -p));
   return fabs(x * y - p); /* exact: 48 bits */
@@ -99,9 +83,11 @@ static double product_error(DType t, const void *a, const void *b, const void *o
 static double bound_of(const EvalInsn *in, DType t, const void *const *src, size_t at, void *out) {
   const char *x = (const char *)src[0] + at;
   if (in->op == OP_MUL) /* by less than a place nothing would move */
-    return product_error(t, x, (const char *)src[1] + at, out) > 0 ? dtype_ulp(t, get(t, out)) : 0;
-  double power = get(t, x);
-  return power == rint(power) ? 0 : 4 * unit(t) * fabs(get(t, out));
+    return product_error(t, x, (const char *)src[1] + at, out) > 0
+               ? dtype_ulp(t, eval_float_at(t, out))
+               : 0;
+  double power = eval_float_at(t, x);
+  return power == rint(power) ? 0 : 4 * unit(t) * fabs(eval_float_at(t, out));
 }
 
 static bool narrows(const EvalInsn *in) {
@@ -114,7 +100,7 @@ static void step_lanes(EvalBlock *b, DType t, const void *from, DType from_type,
   DType wide = dtype_compute(from_type);
   for (int i = 0; i < n && b->inexact; i++) {
     float *cell = (float *)out + i;
-    if (get(wide, (const char *)from + (size_t)i * dtype_size(wide)) != (double)*cell)
+    if (eval_float_at(wide, (const char *)from + (size_t)i * dtype_size(wide)) != (double)*cell)
       step(b, t, cell);
   }
 }
@@ -142,7 +128,7 @@ static void magnitudes(const EvalView *v, DType compute, char *to) {
     char *row = to + (size_t)(i * v->extent[1]) * size;
     eval_mem_gather(v->mem, v->base + i * v->stride[0], v->stride[1], row, v->extent[1]);
     for (int64_t j = 0; j < v->extent[1]; j++)
-      put(compute, row + (size_t)j * size, fabs(get(compute, row + (size_t)j * size)));
+      put(compute, row + (size_t)j * size, fabs(eval_float_at(compute, row + (size_t)j * size)));
   }
 }
 
@@ -166,8 +152,9 @@ static void move_row(EvalAgent *a, const EvalView *z, int64_t i, DType acc, cons
     eval_mem_gather(z->mem, at + j * z->stride[1], z->stride[1], cells, n);
     for (int64_t k = 0; k < n; k++) {
       char *cell = (char *)cells + (size_t)k * size;
-      double magnitude = get(acc, sum + (size_t)(j + k) * step_of_sum);
-      move(a->block, t, cell, magnitude > 0 ? bound * (magnitude + fabs(get(t, cell))) : 0);
+      double magnitude = eval_float_at(acc, sum + (size_t)(j + k) * step_of_sum);
+      move(a->block, t, cell,
+           magnitude > 0 ? bound * (magnitude + fabs(eval_float_at(t, cell))) : 0);
     }
     eval_mem_scatter(z->mem, at + j * z->stride[1], z->stride[1], cells, n);
   }
@@ -212,7 +199,7 @@ static double line_bound(OpCode op, const EvalView *s, int64_t at, int64_t step,
     int64_t k = n - i < CHUNK ? n - i : CHUNK;
     eval_mem_gather(s->mem, at + i * step, step, cells, k);
     for (int64_t j = 0; j < k; j++)
-      magnitude += fabs(get(t, (const char *)cells + (size_t)j * dtype_size(t)));
+      magnitude += fabs(eval_float_at(t, (const char *)cells + (size_t)j * dtype_size(t)));
   }
   return n < 2 ? 0 : sqrt((double)n) * magnitude;
 }
@@ -223,7 +210,7 @@ static void move_at(EvalAgent *a, OpCode op, const EvalView *s, int64_t at, int6
   uint64_t cell = 0;
   DType t = dtype_compute(d->dtype);
   eval_mem_gather(d, to, 1, &cell, 1);
-  move(a->block, t, &cell, unit(t) * line_bound(op, s, at, step, n, get(t, &cell)));
+  move(a->block, t, &cell, unit(t) * line_bound(op, s, at, step, n, eval_float_at(t, &cell)));
   eval_mem_scatter(d, to, 1, &cell, 1);
 }
 
@@ -235,8 +222,8 @@ void eval_noise_running(EvalAgent *a, OpCode op, DType t, const void *x, void *a
   DType r = dtype_compute(op_reduce_type(op, t));
   if (!rounds(op, t))
     return;
-  *magnitude += fabs(get(dtype_compute(t), x));
-  double most = op == OP_PROD ? fabs(get(r, acc)) : *magnitude;
+  *magnitude += fabs(eval_float_at(dtype_compute(t), x));
+  double most = op == OP_PROD ? fabs(eval_float_at(r, acc)) : *magnitude;
   move(a->block, r, acc, unit(r) * most);
 }
 
@@ -291,7 +278,7 @@ void eval_noise_scalar(EvalAgent *a, OpCode op, const EvalView *s, void *cell) {
   DType t = op_reduce_type(op, s->mem->dtype);
   if (rounds(op, s->mem->dtype) && dtype_is_float(t))
     move(a->block, dtype_compute(t), cell,
-         unit(dtype_compute(t)) * whole_bound(op, s, get(dtype_compute(t), cell)));
+         unit(dtype_compute(t)) * whole_bound(op, s, eval_float_at(dtype_compute(t), cell)));
 }
 
 /* ---------------------------------------------------------------- copies, atomics */
@@ -327,7 +314,7 @@ const void *eval_noise_atomic(EvalAgent *a, OpCode op, const EvalMem *m, const v
   if (mem_packed(m))
     dtype_unpack(m->dtype, &seen, &now, 1);
   memcpy(room, value, dtype_size(t));
-  double most = fabs(get(t, &now)) + fabs(get(t, value));
+  double most = fabs(eval_float_at(t, &now)) + fabs(eval_float_at(t, value));
   double last = mem_packed(m) ? (m->dtype == DT_F16 ? 0x1p-11 : 0x1p-8) : unit(t);
   move(a->block, t, room, 2 * last * most);
   return room;

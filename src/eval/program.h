@@ -348,6 +348,17 @@ static inline int64_t machine_int(const EvalAgent *a, const EvalInt *x) {
 /* Value of an integer (or bool) of type t at p. */
 int64_t eval_int_at(DType t, const void *p);
 void eval_int_to(DType t, void *p, int64_t value);
+/* The value of a cell in compute form, of a float type. */
+double eval_float_at(DType compute, const void *cell);
+/* The next number of a sequence (xorshift): any order or noise will do, as long as its seed repeats
+ * it. The state is never 0. */
+static inline uint64_t eval_random(uint64_t *state) {
+  uint64_t x = *state;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  return *state = x;
+}
 /* At least n bytes, kept until the next call. NULL when memory is short. */
 void *eval_block_scratch(EvalBlock *b, size_t n);
 /* map.c */

@@ -84,10 +84,7 @@ void eval_block_start(EvalBlock *b, int64_t linear) {
 static int pick(EvalBlock *b, int last) {
   if (!b->random)
     return (last + 1) % b->nagents;
-  b->random ^= b->random << 13;
-  b->random ^= b->random >> 7;
-  b->random ^= b->random << 17;
-  return (int)(b->random % (uint64_t)b->nagents);
+  return (int)(eval_random(&b->random) % (uint64_t)b->nagents);
 }
 
 /* Runs each agent that is ready until it waits; false when none is left that could. */
@@ -263,12 +260,8 @@ static size_t choose_blocks(EvalLaunch *l) {
     if (middles <= 1)
       choose(l, &n, linear);
   }
-  for (int i = 0; i < 8; i++) {
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    choose(l, &n, (int64_t)(x % (uint64_t)l->blocks));
-  }
+  for (int i = 0; i < 8; i++)
+    choose(l, &n, (int64_t)(eval_random(&x) % (uint64_t)l->blocks));
   if (l->races)
     choose_neighbours(l, &n);
   return n;

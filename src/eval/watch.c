@@ -174,17 +174,6 @@ bool eval_watch_special(DType compute, const void *cells, int64_t n) {
   return compute == DT_F64 ? special64(cells, n) : special32(cells, n);
 }
 
-double eval_watch_value(DType compute, const void *cell) {
-  double d;
-  float f;
-  if (compute == DT_F64) {
-    memcpy(&d, cell, sizeof d);
-    return d;
-  }
-  memcpy(&f, cell, sizeof f);
-  return (double)f;
-}
-
 typedef struct Lane {
   EvalAgent *a;
   const EvalInsn *in;
@@ -204,7 +193,7 @@ static bool nan_operand(const Lane *x, uint32_t *mark, bool *inf) {
     if (!dtype_is_float(t))
       continue;
     const void *cell = (const char *)x->src[i] + (size_t)x->lane * dtype_compute_size(t);
-    double v = eval_watch_value(c, cell);
+    double v = eval_float_at(c, cell);
     *inf = *inf || isinf(v);
     if (!isnan(v))
       continue;
@@ -223,7 +212,7 @@ static const char *words(const Lane *x) {
 static void look_at(const Lane *x, DType compute, void *cell) {
   uint32_t mark;
   bool inf, nan = nan_operand(x, &mark, &inf);
-  if (!isnan(eval_watch_value(compute, cell))) {
+  if (!isnan(eval_float_at(compute, cell))) {
     if (!inf && !x->a->block->watch->inf.text)
       eval_watch_new_inf(x->a, words(x));
     return;
@@ -262,7 +251,7 @@ static void count_overflows(Lane *x, const EvalMask *m, int n, DType to) {
   size_t size = dtype_compute_size(from);
   double limit = eval_watch_limit(to);
   for (int i = 0; i < n && dtype_is_float(from); i++) {
-    double v = eval_watch_value(c, (const char *)x->src[0] + (size_t)i * size);
+    double v = eval_float_at(c, (const char *)x->src[0] + (size_t)i * size);
     if (!(fabs(v) >= limit) || !lane_on(m, i) || isinf(v))
       continue;
     x->lane = i;
@@ -280,7 +269,7 @@ static void watch_floats(Lane *x, const EvalMask *m, int n) {
   for (int i = 0; i < n && x->in->op != OP_BITCAST; i++) {
     void *cell = (char *)x->out + (size_t)i * size;
     x->lane = i;
-    if (lane_on(m, i) && !isfinite(eval_watch_value(c, cell)))
+    if (lane_on(m, i) && !isfinite(eval_float_at(c, cell)))
       look_at(x, c, cell);
   }
 }
@@ -305,7 +294,7 @@ static bool cast_fits(const Lane *x, DType to) {
   const char *cell = (const char *)x->src[0] + (size_t)x->lane * dtype_compute_size(from);
   if (!dtype_is_float(from))
     return fits(to, wide(from, cell));
-  double v = eval_watch_value(dtype_compute(from), cell);
+  double v = eval_float_at(dtype_compute(from), cell);
   double low = (double)dtype_int_min(to), high = (double)dtype_int_max(to);
   return v > low - 1 && v < high + 1;
 }

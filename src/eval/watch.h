@@ -64,8 +64,6 @@ struct EvalWatch {
   int ncounts;
 };
 
-/* A cell in compute form, of a float type. */
-double eval_watch_value(DType compute, const void *cell);
 /* The mark of a NaN (f32 or f64 cell); 0: it has none. */
 uint32_t eval_watch_mark(DType compute, const void *cell);
 void eval_watch_set_mark(DType compute, void *cell, uint32_t mark);

@@ -167,7 +167,7 @@ void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsi
 static void reach(EvalAgent *a, const EvalMem *m, int64_t element, DType compute, void *cell) {
   EvalWatch *w = a->block->watch;
   char name[256];
-  bool nan = isnan(eval_watch_value(compute, cell));
+  bool nan = isnan(eval_float_at(compute, cell));
   uint32_t mark = nan ? eval_watch_mark(compute, cell) : 0;
   WatchReach *r = nan ? &w->nan_at : &w->inf_at;
   const WatchOrigin *o = nan ? (mark && (int)mark <= w->nnan ? &w->nan[mark - 1] : NULL)
@@ -213,7 +213,7 @@ static void count_piece(const CopyWatch *x, const EvalView *s, const Piece *p) {
   WatchCount *count = NULL;
   for (int64_t i = 0; i < p->n; i++) {
     const char *cell = (const char *)p->cells + (size_t)i * size;
-    double v = eval_watch_value(c, cell);
+    double v = eval_float_at(c, cell);
     if (!(fabs(v) >= limit) || isinf(v))
       continue;
     count = count ? count : eval_watch_count(x->a, to, "were beyond its range");

@@ -323,6 +323,15 @@ class Gen(Elements):
             self.scope, self.scalars = list(put[0]), list(put[1])
         return None
 
+    def bounded(self, body, n):
+        """Takes statements from the end until n rounds of the rest stay within their types."""
+        while body:
+            try:
+                repeated(body, n)(dict(self.env))
+                return
+            except (Overflow, KeyError):
+                body.pop()
+
     def loop(self):
         n = self.weighted((1, 0), (2, 1), (4, 2), (3, 3), (1, 5))
         k = self.name("k")
@@ -332,12 +341,7 @@ class Gen(Elements):
         if head[0] == "r" and self.chance(0.2):
             word = self.pick("break", "continue")
             body.insert(self.r.randint(0, len(body)), Stmt(f"if {k} == {self.r.randint(0, n)} {{ {word} }}"))
-        while body:
-            try:
-                repeated(body, n)(dict(self.env))
-                break
-            except (Overflow, KeyError):
-                body.pop()
+        self.bounded(body, n)
         return Stmt("", repeated(body, n), [(f"for {k} in {head} {{", body)]) if body else None
 
     def condition(self):
@@ -362,12 +366,7 @@ class Gen(Elements):
     def while_(self):
         n, w = self.r.randint(0, 3), self.name("w")
         body = self.block(self.r.randint(1, 2))
-        while body:
-            try:
-                repeated(body, n)(dict(self.env))
-                break
-            except (Overflow, KeyError):
-                body.pop()
+        self.bounded(body, n)
         loop = Stmt("", repeated(body, n), [(f"while {w} < {n} {{", body + [Stmt(f"{w} += 1")])])
         return Group([Stmt(f"var {w}: i32 = 0"), loop])
 
