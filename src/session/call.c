@@ -340,7 +340,7 @@ void launch_isolate(Launch *l) {
     if (l->fresh[i])
       t = new_output(l, i);
     else
-      t = host_cast(s, launch_host_tensor(l, i), t->dtype, l->span).as.tensor;
+      t = host_copy_as_it_lies(s, launch_host_tensor(l, i), l->span).as.tensor;
     l->tensor[i] = t;
     l->original[i] = NULL;
     set_arg(l, i);

@@ -120,6 +120,8 @@ void session_stop(Session *s); /* the same at once; between pieces of long work 
 void host_fill(Session *s, Tensor *t, Scalar x);
 bool host_copy(Session *s, Tensor *dst, const Tensor *src, Str *why);
 Value host_cast(Session *s, const Tensor *t, DType to, Span span);
+/* A copy with the strides of t, which begins as many bytes beyond a multiple of 16 as t does. */
+Value host_copy_as_it_lies(Session *s, const Tensor *t, Span span);
 bool session_has_stack(const Session *s);  /* false where the C stack runs short … */
 void session_stack(Session *s, Span span); /* … which fails as a call without an end */
 Pool *session_pool(Session *s);

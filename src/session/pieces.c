@@ -66,3 +66,18 @@ Value host_cast(Session *s, const Tensor *t, DType to, Span span) {
     each_piece(s, out.as.tensor, t, (Scalar){0});
   return out;
 }
+
+/* Strides and the place within 16 bytes are what a kernel is compiled for. */
+Value host_copy_as_it_lies(Session *s, const Tensor *t, Span span) {
+  Str why = session_str(s);
+  int64_t least, most;
+  if (tensor_count(t) == 0 || !tensor_reach(t, &least, &most))
+    return host_cast(s, t, t->dtype, span);
+  int64_t step = 16 / (int64_t)dtype_size(t->dtype);
+  int64_t first = -least + ((t->offset + least) % step + step) % step, all = first + most + 1;
+  Tensor *room = session_tensor(s, t->dtype, 1, &all, TENSOR_ZERO, &why);
+  host_new_tensor(s, room, &why, span);
+  Value out = host_new_tensor(s, tensor_laid_out(room, first, t, &why), &why, span);
+  each_piece(s, out.as.tensor, t, (Scalar){0});
+  return out;
+}

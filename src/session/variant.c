@@ -14,27 +14,13 @@ static uint8_t power_of(uint64_t n) {
   return (uint8_t)(n % 16 ? n & (0 - n) : 16);
 }
 
-/* Offsets of the least and the greatest element; false where they are beyond 62 bits. */
-static bool span_of(const Tensor *t, int64_t *least, int64_t *most) {
-  *least = *most = 0;
-  for (int i = 0; i < t->rank; i++) {
-    int64_t reach;
-    if (t->extent[i] <= 1)
-      continue;
-    if (__builtin_mul_overflow(t->extent[i] - 1, t->stride[i], &reach) ||
-        __builtin_add_overflow(reach < 0 ? *least : *most, reach, reach < 0 ? least : most))
-      return false;
-  }
-  return true;
-}
-
 /* The last axis of stride 1, since that is the innermost of a row-major tensor with extents of 1.
  * Views that run backwards or repeat elements are left to the general code: no copy engine takes
  * them. */
 static LowerFact fact_of(const Tensor *t) {
   LowerFact f = {.unit_axis = -1, .align = 1};
   int64_t least, most, size = (int64_t)dtype_size(t->dtype);
-  f.index32 = span_of(t, &least, &most) && least > INT32_MIN && most < INT32_MAX;
+  f.index32 = tensor_reach(t, &least, &most) && least > INT32_MIN && most < INT32_MAX;
   for (int i = 0; i < t->rank; i++) {
     if (t->extent[i] > 1 && t->stride[i] <= 0)
       return f;

@@ -110,6 +110,12 @@ Tensor *tensor_broadcast(const Tensor *t, int rank, const int64_t *extent, Str *
 bool tensor_broadcast_shape(const Tensor *a, const Tensor *b, int *rank, int64_t *extent, Str *why);
 /* A view where the strides allow it, else a copy. One extent may be -1. */
 Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *why);
+/* How many elements before and behind its first one a tensor's others lie: least <= 0 <= most.
+ * False where that is beyond 63 bits. */
+bool tensor_reach(const Tensor *t, int64_t *least, int64_t *most);
+/* A view of room, a vector, from element `first` on, with the extents and strides of t. The caller
+ * sees to it that all of them are inside. */
+Tensor *tensor_laid_out(const Tensor *room, int64_t first, const Tensor *t, Str *why);
 /* t itself (retained) where it is contiguous, else a copy. */
 Tensor *tensor_contiguous(Tensor *t, Str *why);
 

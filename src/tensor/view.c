@@ -289,6 +289,31 @@ Tensor *tensor_reshape(const Tensor *t, int rank, const int64_t *extent, Str *wh
   return v;
 }
 
+bool tensor_reach(const Tensor *t, int64_t *least, int64_t *most) {
+  *least = *most = 0;
+  for (int i = 0; i < t->rank; i++) {
+    int64_t reach;
+    if (t->extent[i] <= 1)
+      continue;
+    if (__builtin_mul_overflow(t->extent[i] - 1, t->stride[i], &reach) ||
+        __builtin_add_overflow(reach < 0 ? *least : *most, reach, reach < 0 ? least : most))
+      return false;
+  }
+  return true;
+}
+
+Tensor *tensor_laid_out(const Tensor *room, int64_t first, const Tensor *t, Str *why) {
+  Tensor *v = tensor_view(t, why);
+  if (!v)
+    return NULL;
+  Storage *own = v->storage;
+  v->storage = room->storage;
+  v->offset = room->offset + first;
+  storage_retain(v->storage);
+  storage_release(own);
+  return v;
+}
+
 /* Retained, so that the caller releases the result either way. */
 Tensor *tensor_contiguous(Tensor *t, Str *why) {
   return tensor_is_contiguous(t) ? tensor_retain(t) : tensor_cast(t, t->dtype, why);

@@ -34,7 +34,7 @@ def single(lines):
     for n in (8, 4, 2, 1):
         for i in range(len(lines) - n, -1, -1):
             cut = lines[i:i + n]
-            if any(x.startswith(("kernel", "}", "let r")) for x in cut):
+            if any(x.startswith(("kernel", "}")) for x in cut):
                 continue
             if sum(x.count("{") - x.count("}") for x in cut) == 0:
                 yield lines[:i] + lines[i + n:]

@@ -71,9 +71,12 @@ class Tensor:
 
     def __init__(self, name, dtype, axes):
         self.name, self.dtype, self.axes = name, dtype, axes
+        self.written = None  # the type's name in the head, where it has one
+        self.inout, self.start = False, None
 
     def declare(self):
-        return f"{self.name}: {self.dtype}[{', '.join(n for _, n in self.axes)}]"
+        axes = ", ".join(("static " if n[0] == "D" else "") + n for _, n in self.axes)
+        return f"{self.name}: {self.written or self.dtype}[{axes}]"
 
 
 class Values:
@@ -91,6 +94,9 @@ class Values:
         self.depth = 0
         self.budget = self.r.randint(4, 16)
         self.fns = []
+        self.kernel, self.letter = "f", "a"
+        self.given, self.given_names = [], ""  # (name, type, extents) of tensors that are there
+        self.picked = False  # whether an element stands at a fixed place of an input
 
     # ---------------------------------------------------------------- small things
     def name(self, p):

@@ -7,14 +7,13 @@ program computes integers that every type on their way holds exactly, so that an
 gives the same bits; `Bound` walks the statements to see to that. A "real" one has random reals and
 no step that turns a small difference into a large one.
 """
-import re
-
 import kernelprod
-from kernelelem import Elements, Group, Stmt, either, repeated
+from kernelelem import Group, Stmt, either, repeated
+from kernelhost import Calls
 from kernelexpr import FLOAT, INT, SIZE, Expr, Overflow, Tensor, Tile, convert, fit, unsigned
 
 
-class Gen(Elements):
+class Gen(Calls):
     """Statements, and the kernel of them."""
 
     # ---------------------------------------------------------------- statements
@@ -51,7 +50,7 @@ class Gen(Elements):
                 i = self.r.randrange(len(shape))
                 o, x = parts[lead + i].split(":")[0], shape[i]
                 stop = tensor.axes[lead + i][1]
-                if not stop.isdigit():  # one that is known when the kernel is compiled gives an extent
+                if stop[0] == "N" or stop in "MNP":  # one that is known when the kernel is compiled gives an extent
                     parts[lead + i] = f"{o}:min({o} + {x}, {stop})"
         return f"{tensor.name}[{', '.join(parts)}]"
 
@@ -267,11 +266,6 @@ class Gen(Elements):
         self.scope = self.scope + [acc, m]
         return Group(pre + [loop])
 
-    def axis(self, tile):
-        e = self.extent(tile, 3)
-        n = self.name("N")
-        return (e, n)
-
     def statement_simple(self):
         return self.weighted((3, self.load), (4, self.assign), (1, self.fill), (1, self.parallel),
                              (0.7, self.element), (0.5, self.atomic))()
@@ -395,6 +389,7 @@ class Gen(Elements):
         if self.real or x.dtype == "bool" or any(e == 0 for e, _ in x.axes):
             return None
         n = self.name("s")
+        self.picked = True
         at = ", ".join(str(self.r.randrange(e)) for e, _ in x.axes)
         self.scalars.append(Expr(n, x.dtype, (), lambda env: env[n]))
         return Stmt(f"let {n} = {x.name}[{at}]", lambda env: env.__setitem__(n, env[x.name]))
@@ -406,8 +401,7 @@ class Gen(Elements):
         for y, tile, origin in self.outputs:
             shape = tuple(x for x in tile if x is not None)
             v = self.attempt_expr(shape, y.dtype)
-            mixed = None in tile[tile.count(None):]  # single indices behind slices
-            at = ", ".join(o if x is None or not mixed else f"{o}:{o} + {x}" for o, x in zip(origin, tile))
+            at = self.place(tile, origin)
             way = self.r.random()
             if way < 0.1 and len(shape) == 2:
                 t = [t for t in self.scope if t.shape == shape[::-1] and t.dtype == y.dtype]
@@ -454,6 +448,21 @@ class Gen(Elements):
         at = ", ".join(cut(self.origin(x, i, n), n) for i, n in enumerate(shape))
         return Stmt(f"copy({x.name}[{at}], {y.name}[{to}])")
 
+    @staticmethod
+    def place(tile, origin):
+        """The block's own region of an output."""
+        mixed = None in tile[tile.count(None):]  # single indices behind slices
+        return ", ".join(o if x is None or not mixed else f"{o}:{o} + {x}" for o, x in zip(origin, tile))
+
+    def held_before(self, y, tile, origin):
+        """What the block's part of an output held when the kernel began."""
+        if not y.inout and (y.start is None or self.chance(0.5)):
+            return None
+        t = Tile(self.name("t"), y.dtype, tuple(x for x in tile if x is not None), self.pick("shared", "fragment"))
+        self.scope.append(t)
+        return Stmt(f"{t.space} {t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]\n"
+                    f"copy({y.name}[{self.place(tile, origin)}], {t.name})", lambda env: env.__setitem__(t.name, env[y.name]))
+
     def direct(self, y, tile, origin, shape):
         """Each element computed where it is stored."""
         names = [(self.name("p"), x) for x in shape]
@@ -469,9 +478,19 @@ class Gen(Elements):
                 convert(y.dtype, v.dtype, v.bound(self.env))
             except (Overflow, KeyError):
                 v = None
-        inner = [Stmt(f"if {' and '.join(guard)} {{ {y.name}[{', '.join(idx)}] = {v.text} }}")]
+        op = "="
+        if (y.inout or y.start is not None) and y.dtype == v.dtype != "bool" and self.exact_sum(y, v):
+            op = "+="
+        inner = [Stmt(f"if {' and '.join(guard)} {{ {y.name}[{', '.join(idx)}] {op} {v.text} }}")]
         head = f"for {', '.join(n for n, _ in names)} in parallel({', '.join(map(str, shape))}) {{"
         return Stmt("", None, [(head, inner)])
+
+    def exact_sum(self, y, v):
+        try:
+            fit(y.dtype, self.env[y.name] + v.bound(self.env))
+            return True
+        except Overflow:
+            return False
 
     def attempt_expr(self, shape, d):
         for _ in range(8):
@@ -519,7 +538,12 @@ class Gen(Elements):
                 tile[0], origin[0] = 1, origin[0] + "*1"
             if self.cells([x or 1 for x in tile]) > 8192:
                 continue
-            self.outputs.append((Tensor(self.name("Y"), self.dtype(), axes), tile, origin))
+            y = Tensor(self.name("Y"), self.dtype(), axes)
+            y.inout = self.chance(0.2)
+            if self.chance(0.3):
+                y.start = "false" if y.dtype == "bool" else self.r.randint(0, 3)
+            self.env[y.name] = 6 if unsigned(y.dtype) else 3
+            self.outputs.append((y, tile, origin))
 
     def inputs_make(self):
         known = [(e, n) for _, n, _, e in self.grid]
@@ -535,6 +559,7 @@ class Gen(Elements):
         if self.chance(0.15):
             return kernelprod.program(self.r, self.real)
         self.setup()
+        self.parameters_make()
         self.inputs_make()
         self.outputs_make()
         if not self.outputs:
@@ -547,99 +572,16 @@ class Gen(Elements):
             s = self.attempt(self.load, body)
             if s:
                 body.append(s)
+        for y, tile, origin in self.outputs:
+            s = self.attempt(lambda: self.held_before(y, tile, origin), body)
+            if s:
+                body.append(s)
         for _ in range(self.r.randint(1, 7)):
             s = self.attempt(self.statement, body)
             if s:
                 body.append(s)
         body += self.stores()
         return self.text(body)
-
-    def head(self):
-        lines = []
-        for v, n, t, e in self.grid:
-            pass
-        if self.grid:
-            names = ", ".join("b" + g[0] for g in self.grid)
-            sizes = ", ".join(g[1] if g[2] == 1 else f"ceildiv({g[1]}, {g[2]})" for g in self.grid)
-            opts = ""
-            if self.persistent:
-                return self.turns(lines, sizes)
-            if self.chance(0.25):
-                opts += f", threads = {self.pick(32, 64, 96, 128, 256, 384)}"
-            if len(self.grid) == 2 and self.chance(0.2):
-                opts += f", raster = grouped({self.r.randint(1, 8)})"
-            lines.append(f"  grid {names} = {sizes}{opts}")
-        return lines
-
-    def turns(self, lines, sizes):
-        """Fewer blocks, which share the program's out among them."""
-        sizes = re.findall(r"ceildiv\([^)]*\)|[^, ]+", sizes)
-        lines += [f"  grid blk = {self.r.randint(1, 4)}", f"  for turn in persistent({'*'.join(sizes)}) {{"]
-        before = ""
-        for g, size in zip(self.grid, sizes):
-            lines.append(f"    let b{g[0]} = turn // (1{before}) % {size}")
-            before += "*" + size
-        return lines
-
-    def argument(self, x):
-        """An expression that makes the tensor, maybe a view with odd strides, and its extents."""
-        ext = [e for e, _ in x.axes]
-        how = self.weighted((5, "plain"), (2, "T"), (2, "slice"), (1, "step"), (0.5, "back"))
-        make = [list(ext), ""]
-        if how == "T" and len(ext) >= 2:
-            make = [ext[:-2] + [ext[-1], ext[-2]], ".T"]
-        elif how == "slice":
-            lo = [self.r.randint(0, 3) for _ in ext]
-            hi = [self.pick(0, 1, 5, 8) for _ in ext]
-            make = [[e + p + q for e, p, q in zip(ext, lo, hi)],
-                    "[" + ", ".join(f"{p}:{p + e}" for e, p in zip(ext, lo)) + "]"]
-        elif how == "step":
-            make = [ext[:-1] + [2 * ext[-1]], "[" + ", ".join([":"] * (len(ext) - 1) + ["::2"]) + "]"]
-        elif how == "back" and ext[0] > 0:
-            make = [list(ext), "[::-1]"]
-        dims = ", ".join(map(str, make[0]))
-        if x.dtype == "bool":
-            text = f"(randint(i32, 0, 2, {dims}) == 1)"
-        elif self.real:
-            text = f"randn({x.dtype}, {dims})" if x.dtype in ("f32", "f64", "f16", "bf16") else f"randn(f32, {dims}).to({x.dtype})"
-        else:
-            lo, hi = (0, 7) if unsigned(x.dtype) else (-3, 4)
-            text = f"randint(i32, {lo}, {hi}, {dims})" + ("" if x.dtype == "i32" else f".to({x.dtype})")
-        return text + make[1]
-
-    def text(self, body):
-        outs = [y for y, _, _ in self.outputs]
-        starts = []
-        for y in outs:
-            start = "" if self.chance(0.7) else f" = {'false' if y.dtype == 'bool' else self.r.randint(0, 3)}"
-            starts.append(y.declare() + start)
-        for x, op in self.atomics:
-            starts.append(x.declare() + f" = {0 if op != 'min' else 9}")
-        lines = []
-        if self.fns:
-            lines += ["fn twice(x: f32) -> f32 { return 2 * x + 1 if x > 0 else -x }"] if not self.real else \
-                     ["fn twice(x: f32) -> f32 { return 2 * x + 1 }"]
-        seen, ins = set(), []
-        for x in self.inputs:
-            ins.append(x.declare())
-        lines.append(f"kernel f({', '.join(ins)}) -> ({', '.join(starts)}) {{")
-        lines += self.head()
-        for s in body:
-            lines += s.lines(2 if self.persistent else 1)
-        lines += ["  }", "}"] if self.persistent else ["}"]
-        missing = {n for y in outs for _, n in y.axes if not n.isdigit()} - {n for x in self.inputs for _, n in x.axes}
-        if missing:  # extents that no input binds come as numbers
-            ext = {n: e for y in outs for e, n in y.axes}
-            first = ", ".join(f"{n}: i32" for n in sorted(missing))
-            k = next(i for i, t in enumerate(lines) if t.startswith("kernel"))
-            lines[k] = lines[k].replace("kernel f(", f"kernel f({first}" + (", " if ins else ""))
-        names = []
-        for i, x in enumerate(self.inputs):
-            lines.append(f"let a{i} = {self.argument(x)}")
-            names.append(f"a{i}")
-        args = ([str(ext[n]) for n in sorted(missing)] if missing else []) + names
-        lines.append(f"let r = check f({', '.join(args)})")
-        return "\n".join(lines) + "\n"
 
 
 def program(seed):
