@@ -44,7 +44,8 @@ static bool operand_ok(Author *x, const IrRegion *r, bool first) {
 static bool types_ok(Author *x, const IrDot *d) {
   DType t = d->a.buf->dtype;
   bool byte = t == DT_I8 || t == DT_U8;
-  bool known = t == DT_F16 || t == DT_BF16 || byte || (t == DT_F32 && d->tf32);
+  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || byte ||
+               (t == DT_F32 && d->tf32);
   if (!known || d->b.buf->dtype != t)
     return decline(x, "is no operand of such a type", d->a.buf);
   if (d->c.buf->dtype != (byte ? DT_I32 : DT_F32) || d->c.buf->space != IRS_FRAGMENT ||
@@ -65,6 +66,8 @@ static bool shape_ok(Author *x, const IrDot *d) {
       depth == 0 || (byte && n > 24 && n % 16))
     return decline(x, "has not 64 or 128 rows a warpgroup, columns by 8 up to 256, K by 32 bytes",
                    d->c.buf);
+  if (sched_adds_too_much(d))
+    return decline(x, "adds more of K at once than its products are promoted by", d->c.buf);
   return true;
 }
 
@@ -85,8 +88,9 @@ static bool feeds(Author *x, const IrCopy *c) {
 
 /* What one thread can do for all of its role. */
 static bool is_control(const IrStmt *s) {
-  return s->kind == IRK_FOR || s->kind == IRK_IF || s->kind == IRK_LET || s->kind == IRK_AWAIT ||
-         s->kind == IRK_ARRIVE ||
+  return s->kind == IRK_FOR || s->kind == IRK_WHILE || s->kind == IRK_IF || s->kind == IRK_LET ||
+         s->kind == IRK_SET || s->kind == IRK_BREAK || s->kind == IRK_CONTINUE ||
+         s->kind == IRK_AWAIT || s->kind == IRK_ARRIVE ||
          (s->kind == IRK_LOAD && s->as.access.at.buf->space == IRS_GLOBAL &&
           s->as.access.at.buf->role == IRR_IN);
 }
@@ -156,6 +160,8 @@ IrKernel *low_author(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
     return sched_decline(r, "products outside of the roles");
   if (x.declined)
     return NULL;
+  for (int i = 0; i < roles->nroles; i++)
+    sched_promote(k, &roles->role[i].body);
   sched_note(r, "the author's roles copy by TMA and multiply with wgmma");
   return k;
 }

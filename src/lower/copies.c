@@ -7,6 +7,7 @@
  * tensor (LowerFact). Tests: tests/unit/check_schedule.c.
  */
 
+#include "expand.h"
 #include "sched.h"
 
 typedef struct Copies {
@@ -141,18 +142,26 @@ static IrBuffer *staging_tile(Copies *c, const IrCopy *x, int64_t columns) {
   return b;
 }
 
-/* Whether a result goes to global memory through a staging tile. */
-static bool staged(const Copies *c, const IrCopy *x) {
+/* The author's tiles stay as they are, so a staging tile, or half of it, is to fit beside them. */
+static bool has_room(const Copies *c, const IrCopy *x) {
+  int64_t columns = sched_extent(x->src.buf, 1);
+  int64_t bytes = sched_extent(x->src.buf, 0) * columns * 2;
+  return (columns % 128 == 0 ? bytes / 2 : bytes) <= c->staging;
+}
+
+/* Whether a result goes to global memory through a staging tile. What the accelerator stores is
+ * there at the end of the block only. */
+static bool staged(Copies *c, const IrStmt *st) {
+  const IrCopy *x = &st->as.copy;
   const IrRegion *g = &x->dst;
-  int64_t lo, hi;
   if (x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
       dtype_size(g->buf->dtype) != 2 || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
       tensor_trouble(c, g) || inner_axis(c, g) != 1 || sched_extent(x->src.buf, 1) % 8)
     return false;
   for (int i = 0; i < g->buf->rank; i++)
-    if (!ir_range(g->axis[i].origin, &lo, &hi) || lo < 0)
+    if (!sched_not_negative(c->k, g->axis[i].origin))
       return false;
-  return true;
+  return sched_stored_once(c->k, st) && (!c->author || has_room(c, x));
 }
 
 /* The columns of the region, of which the tile is a part. */
@@ -189,6 +198,7 @@ static void store_staged(Copies *c, IrBlock *out, const IrStmt *st) {
   int64_t bytes = sched_extent(st->as.copy.src.buf, 0) * columns * 2;
   bool halves = bytes > c->staging && columns % 128 == 0;
   IrBuffer *tile = staging_tile(c, &st->as.copy, halves ? columns / 2 : columns);
+  c->staging -= c->author ? halves ? bytes / 2 : bytes : 0;
   for (int64_t at = 0; at < columns; at += sched_extent(tile, 1))
     store_part(c, out, st, tile, at);
 }
@@ -205,10 +215,10 @@ static void plan_block(Copies *c, IrBlock *b) {
   for (size_t i = 0; i < b->n; i++) {
     IrStmt *st = b->v[i];
     bool copy = st->kind == IRK_COPY;
-    if (copy && st->as.copy.dst.buf->space == IRS_SHARED &&
+    if (copy && !c->author && st->as.copy.dst.buf->space == IRS_SHARED &&
         st->as.copy.src.buf->space == IRS_GLOBAL && feeds_product(c, st->as.copy.dst.buf))
       plan_load(c, &st->as.copy);
-    if (copy && staged(c, &st->as.copy)) {
+    if (copy && staged(c, st)) {
       store_staged(c, &out, st);
       continue;
     }
@@ -260,5 +270,54 @@ IrKernel *low_copies(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
     sched_insert(k, &k->body, i, c.allocs.v[i]);
   if (c.allocs.n)
     ir_add(k, &k->body, IRK_STORE_WAIT, k->span)->as.wait = 0;
+  return k;
+}
+
+/* ---------------------------------------------------------------- roles of the author's */
+
+static bool multiplies(IrStmt *st, void *ctx) {
+  *(bool *)ctx |= st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA;
+  return true;
+}
+
+/* What all tiles take, of which the rest is the staging tiles'. */
+static int64_t shared_bytes(const IrKernel *k) {
+  int64_t bytes = 1024;
+  for (size_t i = 0; i < k->buffers.n; i++) {
+    const IrBuffer *b = k->buffers.v[i];
+    int64_t n = (int64_t)dtype_size(b->dtype);
+    for (int d = 0; d < b->rank; d++)
+      n *= sched_extent(b, d);
+    bytes += b->space == IRS_SHARED ? (n + 1023) / 1024 * 1024 : 0;
+  }
+  return bytes;
+}
+
+/* Its barriers and waits are the role's own. */
+static void stage_role(Copies *c, IrRoleBody *role) {
+  bool products = false;
+  size_t before = c->allocs.n;
+  ir_walk(&role->body, multiplies, &products);
+  if (!products)
+    return;
+  plan_block(c, &role->body);
+  ir_walk(&role->body, sched_narrow_sync, role);
+  if (c->allocs.n > before)
+    ir_add(c->k, &role->body, IRK_STORE_WAIT, c->k->span)->as.wait = 0;
+}
+
+IrKernel *low_results(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
+  (void)sink;
+  IrKernel *k = ir_kernel_clone(a, from);
+  IrRoles *roles = expand_author_roles(k);
+  Copies c = {.k = k, .r = r, .author = true};
+  c.staging = (int64_t)r->target->shared_limit - shared_bytes(k);
+  for (int i = 0; roles && i < roles->nroles; i++)
+    stage_role(&c, &roles->role[i]);
+  if (!c.allocs.n)
+    return (IrKernel *)(uintptr_t)from;
+  for (size_t i = 0; i < c.allocs.n; i++)
+    sched_insert(k, &k->body, i, c.allocs.v[i]);
+  sched_note(r, "results of the author's roles are staged and leave by TMA");
   return k;
 }

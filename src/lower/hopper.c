@@ -82,6 +82,22 @@ IrExpr *hopper_region_at(Simple *s, const IrRegion *r) {
   return low_add(s, low_mul(s, stage, low_i32(s, stage_bytes(r->buf))), low_i32(s, r->buf->offset));
 }
 
+/* Once, however many instructions name it; where it is not there, the first stands for it. */
+IrRegion hopper_settled(Simple *s, const IrRegion *r) {
+  IrRegion x = *r;
+  IrExpr *ok = NULL;
+  if (r->buf->rank < 3 || r->buf->space == IRS_GLOBAL)
+    return x;
+  low_check_region(s, r, &ok);
+  IrExpr *stage = ir_cast(s->k, r->axis[0].origin, DT_I32);
+  if (ok)
+    stage = ir_op3(s->k, OP_SELECT, ok, stage, low_i32(s, 0));
+  if (ok || stage->nargs > 0)
+    stage = ir_ref(s->k, low_emit_let(s, "stage", stage));
+  x.axis[0].origin = stage;
+  return x;
+}
+
 IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage) {
   IrExpr *at = low_mul(s, ir_ref(s->k, (IrVar *)(uintptr_t)stage), low_i32(s, WORD));
   return low_add(s, at, low_i32(s, base));
@@ -227,7 +243,7 @@ bool hopper_alloc(Simple *s, IrStmt *st) {
 
 /* Barrier 1 is all consumers', 2 and up those of single warpgroups. */
 static void sync_group(Simple *s) {
-  IrExpr *id = low_add(s, ir_ref(s->k, s->hopper->group), low_i32(s, 2));
+  IrExpr *id = low_add(s, ir_ref(s->k, s->hopper->group), low_i32(s, s->hopper->named));
   hopper_op(s, OP_BAR_SYNC, 2, (IrOperand[]){hopper_e(id), hopper_i(s, GROUP_THREADS)});
 }
 
@@ -239,7 +255,9 @@ bool hopper_wait(Simple *s, IrStmt *st) {
   } else if (st->kind == IRK_STORE_WAIT) {
     IrStmt *own = low_emit_if(s, ir_ref(s->k, s->hopper->first));
     IrBlock *before = low_enter(s, &own->as.if_.then);
-    hopper_op(s, OP_BULK_WAIT_READ, 1, (IrOperand[]){hopper_i(s, st->as.wait)});
+    OpCode op =
+        s->loops ? OP_BULK_WAIT : OP_BULK_WAIT_READ; /* what is there twice stays in order */
+    hopper_op(s, op, 1, (IrOperand[]){hopper_i(s, st->as.wait)});
     low_enter(s, before);
   } else {
     if (st->as.sync.proxy_async)
@@ -361,12 +379,13 @@ static void consume(Simple *s, IrBlock *body, int first_warp) {
 }
 
 typedef struct Work {
-  bool copies, products;
+  bool copies, products; /* copies: loads by the accelerator */
 } Work;
 
 static bool find_work(IrStmt *st, void *ctx) {
   Work *w = ctx;
-  w->copies |= st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA;
+  w->copies |= st->kind == IRK_COPY && st->as.copy.engine == IRE_TMA &&
+               st->as.copy.dst.buf->space == IRS_SHARED;
   w->products |= st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA;
   return true;
 }
@@ -379,6 +398,10 @@ bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before) {
     return false;
   s->hopper = ARENA_NEW(s->arena, Hopper);
   s->hopper->groups = r->warps / GROUP_WARPS;
+  if (s->hopper->groups == 1)
+    s->hopper->named = s->barrier;
+  else /* behind those of all roles */
+    s->hopper->named = 1 + expand_author_roles(s->k)->nroles + r->first_warp / GROUP_WARPS;
   s->alone = w.copies;
   if (s->alone) {
     low_enter(s, &low_emit_if(s, low_is_first(s))->as.if_.then);
@@ -465,6 +488,7 @@ bool hopper_roles(Simple *s, IrStmt *st) {
     return false;
   s->hopper = ARENA_NEW(s->arena, Hopper);
   s->hopper->groups = groups;
+  s->hopper->named = 2;
   place_rings(s);
   IrStmt *init = init_rings(s);
   IrStmt *out = low_emit(s, IRK_ROLES);

@@ -25,6 +25,7 @@ typedef struct HopperCast {
 typedef struct Hopper {
   HopperRing *ring; /* by channel id */
   int groups;       /* warpgroups that compute */
+  int named;        /* the named barrier of the first of them alone */
   IrVar *group;     /* i32: which of them this is; NULL: the producer */
   IrVar *first;     /* bool: the first thread of its warpgroup */
   VEC(HopperCast) casts;
@@ -77,6 +78,9 @@ IrOperand hopper_i(Simple *s, int64_t n); /* an i32 constant */
 IrExpr *hopper_tile_at(Simple *s, const IrBuffer *b);
 /* The same of the stage that a region names, where the tile has an axis of stages. */
 IrExpr *hopper_region_at(Simple *s, const IrRegion *r);
+/* A region of a tile with stages, its stage computed and known to be there: a fault is recorded
+ * where the program's is not. Other regions as they are. */
+IrRegion hopper_settled(Simple *s, const IrRegion *r);
 /* Byte address of a barrier of the stage in hand. */
 IrExpr *hopper_barrier(Simple *s, int64_t base, const IrVar *stage);
 

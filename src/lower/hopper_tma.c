@@ -129,7 +129,8 @@ static void expect(Simple *s, const IrCopy *c, IrExpr *barrier) {
               (IrOperand[]){hopper_e(barrier), hopper_i(s, hopper_matrix_bytes(c->dst.buf))});
 }
 
-static void load(Simple *s, const IrCopy *c) {
+static void load(Simple *s, const IrCopy *from) {
+  IrCopy settled = *from, *c = &settled;
   const IrBuffer *tile = c->dst.buf;
   int64_t span = tile->layout->amount, size = (int64_t)dtype_size(tile->dtype);
   int64_t rows = sched_side(tile, tile->layout->columns);
@@ -138,6 +139,7 @@ static void load(Simple *s, const IrCopy *c) {
   x.row = other_axis(&c->src, x.unit);
   x.inner = span / size;
   x.rows = box_rows(rows);
+  c->dst = hopper_settled(s, &from->dst);
   IrExpr *barrier = barrier_of(s, c);
   expect(s, c, barrier);
   for (int64_t panel = 0; panel * span < inner; panel++)
@@ -278,12 +280,26 @@ static void store(Simple *s, const IrCopy *c) {
   low_enter(s, before);
 }
 
+/* Registers as a product leaves them: only these are staged. */
+static bool is_accumulator(Simple *s, const IrBuffer *b) {
+  const Place *p = low_place_of(s, b);
+  Frag f;
+  return p->frag && p->rank == 2 &&
+         frag_accumulator(&f, p->extent[0], p->extent[1], GROUP_WARPS * s->hopper->groups, 1) &&
+         frag_equal(&f, p->frag);
+}
+
 bool hopper_copy(Simple *s, IrStmt *st) {
   const IrCopy *c = &st->as.copy;
   if (!s->hopper)
     return false;
-  bool staged = low_place_of(s, c->src.buf)->frag && c->dst.buf->space == IRS_SHARED &&
+  bool staged = c->dst.buf->space == IRS_SHARED && c->src.buf->space == IRS_FRAGMENT &&
                 s->owned.v[c->dst.buf->id];
+  if (staged && !is_accumulator(s, c->src.buf)) {
+    lower_note(s->request, "hopper: `%s` does not lie as products leave it", c->src.buf->name);
+    s->failed = true; /* without a diagnostic: the next candidate can */
+    return true;
+  }
   if (c->engine != IRE_TMA && !staged)
     return false;
   if (staged)

@@ -115,14 +115,15 @@ bool hopper_dot(Simple *s, IrStmt *st) {
     return true;
   }
   c.blocks = p->extent[0] / ROWS / s->hopper->groups;
+  IrRegion a = hopper_settled(s, &d->a), b = hopper_settled(s, &d->b);
   c.b = operand_of(&d->b, false);
   if (low_place_of(s, d->a.buf)->frag) {
     c.words = words_of(s, d->a.buf);
   } else {
     c.a = operand_of(&d->a, true);
-    describe(s, &c.a, &d->a, true);
+    describe(s, &c.a, &a, true);
   }
-  describe(s, &c.b, &d->b, false);
+  describe(s, &c.b, &b, false);
   hopper_op(s, OP_WGMMA_FENCE, 0, NULL);
   for (int64_t i = 0; i < c.blocks; i++)
     for (int64_t j = 0; j < c.steps; j++)

@@ -42,11 +42,13 @@ static const Pass warpgroup[] = {
     {"grid", IR_THREAD, low_grid},
 };
 
-/* The same instructions in the roles that the author wrote, at his barriers. */
+/* The same instructions in the roles that the author wrote, at his barriers; without `results`,
+ * where these cannot be staged. */
 static const Pass author[] = {
-    {"author", IR_SCHEDULED, low_author}, {"waits", IR_SCHEDULED, low_waits},
-    {"guards", IR_SCHEDULED, low_guards}, {"hopper", IR_THREAD, low_expand},
-    {"approx", IR_THREAD, low_approx},    {"grid", IR_THREAD, low_grid},
+    {"author", IR_SCHEDULED, low_author}, {"results", IR_SCHEDULED, low_results},
+    {"waits", IR_SCHEDULED, low_waits},   {"guards", IR_SCHEDULED, low_guards},
+    {"hopper", IR_THREAD, low_expand},    {"approx", IR_THREAD, low_approx},
+    {"grid", IR_THREAD, low_grid},
 };
 
 /* One role; fragments in registers, memory in vectors. */
@@ -71,6 +73,7 @@ static const Candidate candidates[] = {
     CANDIDATE("warpgroup, overlapped", ARCH_SM90A, warpgroup, NULL),
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup, low_rotate),
     CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, NULL),
+    CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, low_results),
     CANDIDATE("registers, dense", ARCH_ANY, dense, NULL),
     CANDIDATE("registers, in turns", ARCH_SM80, turns, NULL),
     CANDIDATE("registers", ARCH_ANY, registers, NULL),

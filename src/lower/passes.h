@@ -32,6 +32,9 @@ IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 /* The grid as the hardware takes it; the kernel itself where there is nothing to do (grid.c). */
 IrKernel *low_grid(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Of the author's roles; NULL without a note where there are none, or no products (author.c). */
+/* copies.c: results of the author's roles through staging tiles; the kernel itself: there are none.
+ */
+IrKernel *low_results(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_author(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Of the thread level (approx.c). */
 IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);

@@ -169,8 +169,7 @@ static void prune(IrKernel *k, IrBlock *b, bool faults) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* Barriers are the consumers' own from here on. */
-static bool narrow_sync(IrStmt *s, void *ctx) {
+bool sched_narrow_sync(IrStmt *s, void *ctx) {
   const IrRoleBody *role = ctx;
   if (s->kind == IRK_SYNC) {
     s->as.sync.first_warp = role->first_warp;
@@ -220,7 +219,7 @@ IrKernel *low_roles(Arena *a, const IrKernel *from, const LowerRequest *r, DiagS
   roles->role[1] = (IrRoleBody){
       .name = "consumer", .first_warp = GROUP_WARPS, .warps = groups * GROUP_WARPS, .body = rest};
   set_registers(roles, groups);
-  ir_walk(&roles->role[1].body, narrow_sync, &roles->role[1]);
+  ir_walk(&roles->role[1].body, sched_narrow_sync, &roles->role[1]);
   k->threads += GROUP_THREADS;
   ir_name_apart(k);
   return k;

@@ -35,12 +35,26 @@ int64_t sched_extent(const IrBuffer *b, int axis);
 
 /* Of a tile's last two axes, which a matrix is; the axis before them, if any, is of stages. */
 int64_t sched_side(const IrBuffer *b, int axis);
-/* Whether a region is all of a tile's matrix, transposed or not, in a stage that is there. */
+/* Whether a region is all of a tile's matrix, transposed or not, in a stage, be it there or not. */
 bool sched_matrix(const IrRegion *r);
 
 /* roles.c: whether loads by the tensor memory accelerator stand where a jump could leave them out,
  * or leave out who reads them. */
 bool sched_jumps_around_fill(IrKernel *k);
+
+/* select.c: whether a product of 8-bit floats adds more of K at once than it may before it is taken
+ * to true f32; such products add to a part first, from here on. */
+bool sched_adds_too_much(const IrDot *d);
+void sched_promote(IrKernel *k, IrBlock *b);
+
+/* For ir_walk, ctx the IrRoleBody: barriers are that role's own from here on. */
+bool sched_narrow_sync(IrStmt *s, void *ctx);
+
+/* stores.c: whether what a COPY writes to a tensor is met by nothing that the block does later: no
+ * read, no other write, no second round of a loop that writes there again. */
+bool sched_stored_once(IrKernel *k, const IrStmt *store);
+/* Whether a coordinate of the kernel's body cannot be negative, unless it has divided by zero. */
+bool sched_not_negative(IrKernel *k, const IrExpr *e);
 
 /* Plans one load by the tensor memory accelerator of a tile that may have stages (copies.c); FALSE
  * with a note. */

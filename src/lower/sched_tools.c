@@ -99,12 +99,8 @@ int64_t sched_side(const IrBuffer *b, int axis) {
 
 bool sched_matrix(const IrRegion *r) {
   int first = r->buf->rank - 2;
-  int64_t lo, hi;
-  if (first != 0 && first != 1)
-    return false;
-  const IrAxis *stage = &r->axis[0];
-  if (first && (stage->keep || !ir_range(stage->origin, &lo, &hi) || lo < 0 ||
-                hi >= sched_extent(r->buf, 0)))
+  int64_t lo;
+  if ((first != 0 && first != 1) || (first && r->axis[0].keep))
     return false;
   for (int i = first; i < r->buf->rank; i++) {
     const IrAxis *x = &r->axis[i];

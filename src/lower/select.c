@@ -33,8 +33,9 @@ static bool promotes(const IrDot *d) {
   return (t == DT_F8E4M3 || t == DT_F8E5M2) && d->promote != 0;
 }
 
-static int64_t promote_depth(const IrDot *d) {
-  return d->promote > 0 ? d->promote : 128;
+bool sched_adds_too_much(const IrDot *d) {
+  int64_t most = d->promote > 0 ? d->promote : 128;
+  return promotes(d) && ir_region_extent(&d->a, 1) > most;
 }
 
 /* Integers of 8 bits. */
@@ -80,7 +81,7 @@ static bool shape_ok(Select *s, const IrDot *d) {
       (is_byte(t) && n > 24 && n % 16))
     return decline(s, "is no result of rows by 64, columns by 8 up to 256, and K by 32 bytes",
                    d->c.buf);
-  if (promotes(d) && depth > promote_depth(d))
+  if (sched_adds_too_much(d))
     return decline(s, "adds more of K at once than its products are promoted by", d->c.buf);
   if (s->rows && s->rows != m)
     return decline(s, "has other rows than another product's result", d->c.buf);
@@ -151,12 +152,12 @@ static IrStmt *add_part(IrKernel *k, IrBuffer *acc, IrBuffer *part, Span span) {
 }
 
 /* The product goes into a part of its own, which is added in f32. */
-static void promote_block(IrKernel *k, IrBlock *b) {
+void sched_promote(IrKernel *k, IrBlock *b) {
   IrBlock out = {0}, *inner;
   for (size_t i = 0; i < b->n; i++) {
     IrStmt *st = b->v[i];
     for (int j = 0; st->kind != IRK_MAP && (inner = ir_nested(st, j)); j++)
-      promote_block(k, inner);
+      sched_promote(k, inner);
     bool part = st->kind == IRK_DOT && promotes(&st->as.dot) && st->as.dot.accumulate;
     if (!part) {
       sched_push(k, &out, st);
@@ -208,6 +209,6 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   k->threads = groups * GROUP_THREADS;
   sched_note(r, "%d warpgroup%s multiply with wgmma, %" PRId64 " rows each; one more loads", groups,
              groups > 1 ? "s" : "", s.rows / groups);
-  promote_block(k, &k->body);
+  sched_promote(k, &k->body);
   return k;
 }

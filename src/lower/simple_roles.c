@@ -30,7 +30,9 @@ static bool has_barriers(Simple *s) {
 
 /* One block after the other would begin them anew, which the hardware does not do. */
 static bool begins_once(Simple *s) {
-  if (s->slot)
+  if (s->slot && s->registers) /* the simplest schedule says it */
+    s->failed = true;
+  else if (s->slot)
     low_fail(s, E0713, "the tiles do not fit into shared memory, as a program with roles needs it");
   return !s->slot;
 }
