@@ -320,16 +320,18 @@ bool sema_role_owns(Check *c, const Sym *s, Span span) {
 
 static void count_block(const TStmts *s, const TBuf *b, int64_t *n, int64_t size, Arena *a);
 
-/* A constant index names one barrier of the array, any other may name each. */
+/* A constant index names one barrier along its axis, any other may name each. */
 static void count_one(const TRegion *r, int64_t *n, int64_t size) {
-  int64_t at = 0, i = 0;
-  bool known = true;
-  for (int d = 0; d < r->buf->rank && known; d++) {
-    known = sema_is_const_int(r->axis[d].origin, &i);
-    at = at * r->buf->extent[d] + i;
+  for (int64_t e = 0; e < size; e++) {
+    int64_t rest = e, at = 0;
+    bool named = true;
+    for (int d = r->buf->rank - 1; d >= 0; d--) {
+      named =
+          named && (!sema_is_const_int(r->axis[d].origin, &at) || at == rest % r->buf->extent[d]);
+      rest /= r->buf->extent[d];
+    }
+    n[e] += named;
   }
-  for (int64_t e = 0; e < size; e++)
-    n[e] += !known || e == at;
 }
 
 /* Of two ways the one with more. */
