@@ -337,6 +337,16 @@ static Reg bound(Compiler *c, IrExpr *e, bool lanes) {
   return r;
 }
 
+/* Its fault is a step of 0, which the text has where the step stands. */
+static size_t emit_at_step(Compiler *c, const IrFor *f, EvalInsn in) {
+  Span span = c->span;
+  if (f->step_span.file)
+    c->span = f->step_span;
+  size_t at = eval_emit(c, in);
+  c->span = span;
+  return at;
+}
+
 /* Each lane counts by itself; the loop ends when none is left. */
 static void compile_for_lanes(Compiler *c, IrStmt *s) {
   IrFor *f = &s->as.loop;
@@ -356,7 +366,7 @@ static void compile_for_lanes(Compiler *c, IrStmt *s) {
   in.code = BC_LANES_FOR_NEXT;
   in.dst = index;
   in.mask = l.exit.loop_mask;
-  eval_emit(c, in);
+  emit_at_step(c, f, in);
   eval_patch_to(c, eval_emit(c, (EvalInsn){.code = BC_BACK}), top);
   eval_patch(c, test);
   loop_close(c, &l);
@@ -371,7 +381,7 @@ static void compile_for_uniform(Compiler *c, IrStmt *s) {
   eval_reg_hold(c, index);
   EvalInsn in = {.type = (uint8_t)t, .dst = index, .src = {lo, hi, step}};
   in.code = BC_FOR_START;
-  eval_emit(c, in);
+  emit_at_step(c, f, in);
   if (f->loop == IRF_PERSISTENT) {
     in.src[2] = eval_reg_new(c, false, 8, false);
     eval_reg_hold(c, in.src[2]);

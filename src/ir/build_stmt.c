@@ -211,6 +211,7 @@ static void loop(Build *b, const TStmt *s) {
   t->as.loop.lo = lo;
   t->as.loop.hi = hi;
   t->as.loop.step = step;
+  t->as.loop.step_span = s->as.loop.step->span;
   t->as.loop.loop = kinds[s->as.loop.loop];
   t->as.loop.stages = s->as.loop.stages;
   block(b, &s->as.loop.body, &t->as.loop.body);

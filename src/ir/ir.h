@@ -240,6 +240,7 @@ typedef struct IrFor { /* lo, hi, step are evaluated once; iterates while index 
                           0) */
   IrVar *index;
   IrExpr *lo, *hi, *step; /* of the index' type; a step of 0 is a fault */
+  Span step_span;         /* of its text, where it has one: the place of a step of 0 */
   IrLoop loop;
   int stages; /* PIPELINED: 0 = the compiler's choice. UNROLL: 0 = whole. SERIAL prints unroll 1 */
   IrBlock body;
