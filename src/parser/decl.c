@@ -90,8 +90,15 @@ AstType *parse_type(Parser *p) {
     return type;
   }
   type->base = parse_name(p, "a type");
+  const char *base = type->base.text;
   if (parse_at(p, T_LBRACKET))
     parse_extents(p, type);
+  else if (parse_at(p, T_DOT))
+    parse_hint(p, parse_fail_here(p, E0034, "a type is one name, without a module before it"),
+               "scalar types are i32, f16, bf16, f32 and others; tensors f16[M, K]");
+  else if (parse_at(p, T_LPAREN))
+    parse_hint(p, parse_fail_here(p, E0034, "the extents of %s stand in [ ]", base),
+               "a tensor or tile is written f16[M, K]");
   type->span = parse_span_from(p, type->span);
   return type;
 }
@@ -142,13 +149,28 @@ static void parse_decl_type(Parser *p, AstDecl *d, DeclKind kind) {
   check_extents(p, d->type, kind == DECL_INPUT || kind == DECL_OUTPUT || kind == DECL_PARAM);
 }
 
+/* `f32 A[N]` and `As[64, 32]: f32`: how a name and its type stand here instead. */
+static void hint_order(Parser *p, Diag *fault, const AstDecl *d, DeclKind kind) {
+  const char *name = d->name.text, *extents = kind == DECL_TILE ? "64, 32" : "M, N";
+  const Token *next = parse_token(p, 0);
+  if (next->kind == T_STAR)
+    next = parse_token(p, 1);
+  if (next->kind == T_NAME && !next->line_start)
+    parse_hint(p, fault, "the name comes first: %s: f32[%s]", parse_text(p, next), extents);
+  else if (next->kind == T_LBRACKET)
+    parse_hint(p, fault, "the extents follow the type: %s: f32[%s]", name, extents);
+  else if (kind == DECL_TILE)
+    parse_hint(p, fault, "write it as %s: f32[BM, BN]", name);
+  else
+    parse_hint(p, fault, "write it as %s: f32[N], or %s: i32 for a scalar", name, name);
+}
+
 /* What the table of rules asks of a declaration as a whole. */
 static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) {
   Diag *fault = NULL;
   if (rules[kind].needs_type && !d->type) {
     fault = parse_fail(p, E0033, d->name.span, "`%s` needs a type", d->name.text);
-    parse_hint(p, fault, "write it as %s: f32[N], or %s: i32 for a scalar", d->name.text,
-               d->name.text);
+    hint_order(p, fault, d, kind);
   } else if (d->init && !rules[kind].may_init) {
     fault = parse_fail(p, E0058, assign, "a parameter has no default value");
     parse_hint(p, fault, "%s",
@@ -157,7 +179,7 @@ static void check_decl(Parser *p, const AstDecl *d, DeclKind kind, Span assign) 
   } else if (kind == DECL_TILE && !d->type && !d->init) {
     fault = parse_fail(p, E0033, d->name.span, "the tile `%s` needs a type or an initial value",
                        d->name.text);
-    parse_hint(p, fault, "write it as %s: f32[BM, BN]", d->name.text);
+    hint_order(p, fault, d, kind);
   }
 }
 

@@ -111,11 +111,31 @@ bool parse_hint_increment(Parser *p) {
   return true;
 }
 
+/* f"…", r"…" and their like, and Python's strings of several lines: what is meant instead. */
+const char *parse_hint_string(const Parser *p) {
+  const Token *string = parse_token(p, 0), *before = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
+  if (!before || string->kind != T_STRING || string->spaced)
+    return NULL;
+  if (before->kind == T_NAME)
+    return "strings have no prefix; print takes several values: print(\"x =\", x)";
+  if (before->kind == T_STRING && before->end - before->begin == 2)
+    return "a string stands on one line; a line break in it is written \\n";
+  return NULL;
+}
+
 /* `//` or `/ *` where a comment of another language seems to begin. */
 static bool comment_like(const Parser *p, size_t i) {
   const Token *a = &p->t.v[i], *b = &p->t.v[i + (i + 1 < p->t.n)];
   return a->kind == T_FLOORDIV || (a->kind == T_SLASH && !b->spaced && b->kind == T_STAR) ||
          (a->kind == T_MINUS && !b->spaced && b->kind == T_MINUS);
+}
+
+/* Behind the end of a comment that begins like C's: nothing in it is to be read. */
+static size_t after_comment(const Parser *p, size_t i) {
+  for (size_t k = i + 2; p->t.v[i].kind == T_SLASH && k + 1 < p->t.n; k++)
+    if (p->t.v[k].kind == T_STAR && p->t.v[k + 1].kind == T_SLASH && !p->t.v[k + 1].spaced)
+      return k + 2 < p->t.n ? k + 2 : k + 1;
+  return p->i;
 }
 
 /* Reported at the place where the comment seems to begin. */
@@ -125,6 +145,7 @@ static bool hint_comment(Parser *p, size_t i) {
   Span span = {p->t.file, p->t.v[i].begin, p->t.v[i].end};
   parse_hint(p, parse_fail(p, E0064, span, "this looks like a comment of another language"),
              "comments begin with `#`");
+  p->i = after_comment(p, i);
   return true;
 }
 
@@ -216,9 +237,11 @@ static bool hint_first_word(Parser *p) {
   return false;
 }
 
-/* A word of another language stands just before. */
+/* A word of another language stands just before, or after a block: `} elif c {`. */
 static bool hint_word_before(Parser *p) {
   const Token *t = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
+  if (t && t->kind == T_RBRACE && parse_at(p, T_NAME))
+    t = parse_token(p, 0);
   const char *word = t && t->kind == T_NAME ? parse_text(p, t) : NULL;
   if (!word || !parse_hint_foreign_word(word))
     return false;
@@ -275,7 +298,7 @@ void parse_hint_statement_end(Parser *p) {
     return;
   }
   DiagCode code = kind == T_RPAREN || kind == T_RBRACKET ? E0024 : E0025;
-  const char *hint = end_hint(p, kind);
+  const char *string = parse_hint_string(p), *hint = string ? string : end_hint(p, kind);
   Diag *d = parse_fail_here(p, code, "expected the end of the statement, found %s", parse_found(p));
   parse_hint(p, d, "%s", hint);
 }

@@ -90,6 +90,11 @@ static void check_attribute(Parser *p, AstKernel *k, AstName a) {
     *flags[i] = true;
     return;
   }
+  if (parse_at(p, T_DOT) || parse_at(p, T_LPAREN)) { /* Python's: what follows explains nothing */
+    parse_hint(p, parse_fail(p, E0040, a.span, "kernels have no decorators such as `@%s`", a.text),
+               "a kernel needs none: kernel name(A: f32[N]) -> (B: f32[N]) { … }");
+    return;
+  }
   Diag *d = parse_warn(p, E0040, a.span, "kernels have no attribute `@%s`", a.text);
   const char *close = names_closest(a.text, known, 2);
   if (close)

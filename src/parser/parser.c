@@ -268,7 +268,12 @@ void parse_close(Parser *p, Bracket b) {
   Diag *d = parse_fail_here(p, E0021, "expected `,` or %s, found %s", lex_describe(b.close),
                             parse_found(p));
   parse_still_open(p, d);
-  if (d && parse_token(p, 0)->kind == T_ASSIGN)
+  const char *string = parse_hint_string(p);
+  if (string)
+    parse_hint(p, d, "%s", string);
+  else if (parse_at(p, T_ERROR) && b.close == T_RBRACKET && parse_token(p, 0)->kind == T_FOR)
+    parse_hint(p, d, "a loop makes a list: for i in range(n) { x += [i] }");
+  else if (d && parse_token(p, 0)->kind == T_ASSIGN)
     parse_hint(p, d, "`=` gives an argument by name, as in f(x, axis = 1); to compare, write `==`");
 }
 

@@ -131,8 +131,9 @@ uint32_t parse_column(const Parser *p);    /* of the token shown, from 0 */
 
 /* hints.c: what a reader who knows other languages meant */
 const char *parse_hint_foreign_word(const char *word);
-void parse_hint_operand(Parser *p);       /* an expression was wanted: reports */
-void parse_hint_statement_end(Parser *p); /* the statement should have ended: reports */
+const char *parse_hint_string(const Parser *p); /* of a string where none fits; or NULL */
+void parse_hint_operand(Parser *p);             /* an expression was wanted: reports */
+void parse_hint_statement_end(Parser *p);       /* the statement should have ended: reports */
 bool parse_hint_operator(
     Parser *p); /* reports an operator of another language; false: it is none */
 bool parse_hint_increment(Parser *p);               /* reports `x++`; false: it is none */

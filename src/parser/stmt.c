@@ -86,6 +86,10 @@ static void parse_names(Parser *p, AstName **names, size_t *n, const char *what)
 /* Names on the left, as many extents on the right, then options by name. */
 static void parse_grid(Parser *p, AstStmt *s) {
   parse_advance(p);
+  if (parse_at(p, T_LPAREN) || parse_at(p, T_INT))
+    parse_hint(
+        p, parse_fail_here(p, E0029, "expected the name of a grid axis, found %s", parse_found(p)),
+        "without ( ), names before extents: grid x, y = ceildiv(N, 64), ceildiv(M, 64)");
   parse_names(p, &s->as.grid.names, &s->as.grid.n, "the name of a grid axis");
   if (!p->failed && !parse_at(p, T_ASSIGN))
     parse_hint(p, parse_fail_here(p, E0046, "expected `=`, found %s", parse_found(p)),
@@ -99,8 +103,9 @@ static void parse_grid(Parser *p, AstStmt *s) {
     parse_hint(p, parse_fail(p, E0046, s->as.grid.names[3].span, "a grid has one to three axes"),
                "fold the others into one: let i, j = x // n, x %% n");
   else if (s->as.grid.n != s->as.grid.args.npos)
-    parse_fail(p, E0047, span, "this grid names %zu axes and gives %zu extents", s->as.grid.n,
-               s->as.grid.args.npos);
+    parse_fail(p, E0047, span, "this grid names %zu ax%s and gives %zu extent%s", s->as.grid.n,
+               s->as.grid.n == 1 ? "is" : "es", s->as.grid.args.npos,
+               s->as.grid.args.npos == 1 ? "" : "s");
 }
 
 /* `tile = value` pairs; the value may be a map of indices. */

@@ -125,10 +125,14 @@ static bool is_tile_name(const Sym *s) {
 static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr *value) {
   Sym *sym = sema_sym_find(c, target->as.name);
   if (!sym) {
-    sema_unknown_name(c, target->as.name, target->span);
+    /* After an error the name has no use that means more. */
+    if (sema_is_error(value))
+      sema_said(c, target->as.name);
+    else
+      sema_undeclared(c, target);
     return;
   }
-  if (sym->kind == SYM_POISON)
+  if (sym->kind == SYM_POISON || sema_is_error(value))
     return;
   if (sym->kind == SYM_VAR) {
     /* `x += v` reads x where it is set: a variable has no second place. */
@@ -137,7 +141,7 @@ static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr
     return;
   }
   if (!is_tile_name(sym)) {
-    immutable(c, sym, s->span);
+    immutable(c, sym, target->span);
     return;
   }
   TExpr *p = sema_check_place(c, target);
@@ -147,12 +151,12 @@ static void assign_name(Check *c, const AstStmt *s, const AstExpr *target, TExpr
 
 /* One target of `=`; of several, the values were all computed before (sema_check_assign). */
 static void assign_one(Check *c, const AstStmt *s, const AstExpr *target, TExpr *value) {
-  if (sema_is_error(value))
-    return;
   if (target->kind == EXPR_NAME) {
     assign_name(c, s, target, value);
     return;
   }
+  if (sema_is_error(value))
+    return;
   TExpr *p = sema_check_place(c, target);
   if (sema_is_error(p))
     return;

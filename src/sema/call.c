@@ -12,9 +12,13 @@
 #include <string.h>
 
 /* What the function takes, and what this call gives, in one sentence. */
+static Diag *too_many(Check *c, const AstExpr *call, const char *name, const char *want) {
+  return diag_add(c->sink, E0110, call->span, "%s takes %s, this call gives %zu", name, want,
+                  call->as.call.args.n);
+}
+
 static TExpr *count_error(Check *c, const AstExpr *call, const char *name, const char *want) {
-  diag_add(c->sink, E0110, call->span, "%s takes %s, this call gives %zu", name, want,
-           call->as.call.args.n);
+  too_many(c, call, name, want);
   return sema_texpr_error(c, call->span);
 }
 
@@ -31,7 +35,7 @@ static bool take_named(Check *c, const AstArg *arg, const char *name, const char
       return false;
     }
   Diag *d = diag_add(c->sink, E0111, arg->name_span, "%s has no argument %s", name, arg->name);
-  const char *near = names_closest(arg->name, params, n);
+  const char *near = sema_meant_argument(arg->name, params, n);
   if (near)
     diag_hint(c->sink, d, "did you mean %s?", near);
   return false;
@@ -48,9 +52,13 @@ bool sema_take_args(Check *c, const AstExpr *call, const char *name, const char 
     n++;
   /* Options are by name, always: copy(a, b, 0) would not say what the 0 is. */
   if (args->npos > positional) {
-    count_error(c, call, name,
-                positional == 1 ? "1 argument by position"
-                                : arena_printf(c->a, "%zu arguments by position", positional));
+    Diag *d =
+        too_many(c, call, name,
+                 positional == 1 ? "1 argument by position"
+                                 : arena_printf(c->a, "%zu arguments by position", positional));
+    const char *value = sema_source_text(c, args->v[positional].value);
+    if (args->npos == positional + 1 && params[positional] && value)
+      diag_hint(c->sink, d, "is it meant as %s = %s?", params[positional], value);
     return false;
   }
   for (size_t i = 0; i < args->npos; i++)
@@ -289,7 +297,8 @@ static const struct Word {
 static TExpr *no_function(Check *c, const AstExpr *e, const char *module, const char *name) {
   if (c->defining && c->scope && c->scope->later && c->scope->later(c->scope->ctx, module, name))
     return sema_texpr_error(c, e->span);
-  return sema_unknown_name(c, name, e->as.call.fn->span);
+  Span span = e->as.call.fn->span;
+  return module ? sema_unknown_member(c, module, name, span) : sema_unknown_name(c, name, span);
 }
 
 /* The last resort of a name: the table's words, dtypes, rows of ops.def, atomics. */
@@ -331,8 +340,12 @@ TExpr *sema_check_call(Check *c, const AstExpr *e) {
   }
   if (fn->kind != EXPR_NAME) {
     Diag *d = diag_add(c->sink, E0104, fn->span, "this cannot be called in a kernel");
-    if (fn->kind == EXPR_ATTR && strcmp(fn->as.attr.name.text, "to") == 0)
+    const char *method = fn->kind == EXPR_ATTR ? fn->as.attr.name.text : "";
+    const char *base = fn->kind == EXPR_ATTR ? sema_span_text(c, fn->as.attr.base->span) : NULL;
+    if (strcmp(method, "to") == 0)
       diag_hint(c->sink, d, "f32(x) converts");
+    else if (sema_is_word(method))
+      diag_hint(c->sink, d, "it is a function: %s(%s)", method, base ? base : "x");
     return sema_texpr_error(c, e->span);
   }
   /* What the kernel declares hides functions and words of the same name. */

@@ -13,7 +13,7 @@
 /* ---------------------------------------------------------------- types */
 
 /* As NumPy, C and others call them. */
-static const char *foreign_dtype(const char *name) {
+const char *sema_foreign_dtype(const char *name) {
   static const char *const as[][2] = {
       {"int", "i32 or i64"},    {"float", "f32"},   {"double", "f64"},         {"half", "f16"},
       {"float16", "f16"},       {"float32", "f32"}, {"float64", "f64"},        {"bfloat16", "bf16"},
@@ -30,7 +30,7 @@ static const char *foreign_dtype(const char *name) {
 }
 
 const char *sema_meant_dtype(Arena *a, const char *name) {
-  const char *names[(int)DT_COUNT], *other = foreign_dtype(name);
+  const char *names[(int)DT_COUNT], *other = sema_foreign_dtype(name);
   for (int i = 0; i < (int)DT_COUNT; i++)
     names[i] = dtype_name((DType)i);
   const char *near = other ? other : names_closest(name, names, (size_t)DT_COUNT);

@@ -60,8 +60,13 @@ static bool range_named(Check *c, const AstArg *a, Range *r) {
     return true;
   }
   Diag *d = diag_add(c->sink, E0111, a->name_span, "%s has no argument %s", r->name, a->name);
-  if (strcmp(a->name, "stages") == 0)
+  static const char *const params[] = {"stages", "step"};
+  bool stages = strstr(a->name, "stages") != NULL;
+  const char *near = sema_meant_argument(a->name, params, 2);
+  if (stages && r->loop != TF_PIPELINED)
     diag_hint(c->sink, d, "pipelined(n, stages)");
+  else if (near)
+    diag_hint(c->sink, d, "did you mean %s?", near);
   return false;
 }
 
@@ -235,10 +240,14 @@ static bool parallel_head(Check *c, const AstStmt *s, const Range *r, TStmt *t, 
     return false;
   }
   if (args->n != s->as.loop.n || args->n > 4 || args->n == 0) {
-    diag_add(c->sink, E0310, r->call->span,
-             "parallel takes 1 to 4 extents, one for each variable: "
-             "%zu variable%s, %zu extent%s",
-             s->as.loop.n, s->as.loop.n == 1 ? "" : "s", args->n, args->n == 1 ? "" : "s");
+    Diag *d =
+        diag_add(c->sink, E0310, r->call->span,
+                 "parallel takes 1 to 4 extents, one for each variable: "
+                 "%zu variable%s, %zu extent%s",
+                 s->as.loop.n, s->as.loop.n == 1 ? "" : "s", args->n, args->n == 1 ? "" : "s");
+    if (s->as.loop.n == 1 && args->n == 2)
+      diag_hint(c->sink, d, "its variables begin at 0: parallel(b - a) and a + %s",
+                s->as.loop.names[0].text);
     return false;
   }
   bool ok = true;

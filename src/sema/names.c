@@ -1,8 +1,7 @@
 /* names.c: scopes of a kernel or fn, and the words of messages.
  *
- * In: names as written. Out: what they stand for; where nothing does, a diagnostic with the closest
- * name there is. Blocks nest; the outermost of an inlined fn has no outer block, for a fn sees
- * nothing of the kernel.
+ * In: names as written. Out: what they stand for (where nothing does, meant.c says so). Blocks
+ * nest; the outermost of an inlined fn has no outer block, for a fn sees nothing of the kernel.
  * What a name stands for is an expression (a parameter, a constant, a whole tile), a `var`, or an
  * error that was reported. Blocks live on the C stack of the walk that opened them; they hold few
  * names, so looking through them in order is as fast as any table. Tests: tests/errors/name_*.tile.
@@ -60,75 +59,6 @@ Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what) {
 void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what) {
   Sym *s = sema_sym_declare(c, name, sema_is_error(value) ? SYM_POISON : SYM_VALUE, what);
   s->value = value;
-}
-
-/* ---------------------------------------------------------------- did you mean */
-
-typedef VEC(const char *) NameList;
-
-/* Words of call.c that are no rows of ops.def, for "did you mean". */
-static const char *const words[] = {
-    "copy",       "fill",       "gemm",       "sum",        "prod",       "max",
-    "min",        "absmax",     "any",        "all",        "argmax",     "argmin",
-    "cumsum",     "cummax",     "iota",       "reshape",    "transpose",  "range",
-    "parallel",   "pipelined",  "unroll",     "vectorized", "persistent", "atomic_add",
-    "atomic_max", "atomic_min", "atomic_and", "atomic_or",  "atomic_xor", "atomic_exchange",
-    "atomic_cas", "print",      "bitcast",    "int",        "float",      "sms",
-    "arrive",     "wait"};
-
-/* Everything a name could have meant here. */
-static void visible_names(Check *c, NameList *out) {
-  for (Block *b = c->block; b; b = b->up)
-    for (size_t i = 0; i < b->syms.n; i++)
-      VEC_PUSH(c->a, out, b->syms.v[i].name);
-  if (c->scope && c->scope->name)
-    for (size_t i = 0; c->scope->name(c->scope->ctx, i); i++)
-      VEC_PUSH(c->a, out, c->scope->name(c->scope->ctx, i));
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    VEC_PUSH(c->a, out, words[i]);
-  for (size_t i = 0; sema_builtin_name(i); i++)
-    VEC_PUSH(c->a, out, sema_builtin_name(i));
-  for (int t = 0; t < (int)DT_COUNT; t++)
-    VEC_PUSH(c->a, out, dtype_name((DType)t));
-}
-
-/* What other languages of kernels have names for, and hosts. */
-static const char *foreign_name(const char *name) {
-  static const char *const as[][2] = {
-      {"zeros", "fragment t: f32[64] = 0"},
-      {"ones", "fragment t: f32[64] = 1"},
-      {"full", "fragment t: f32[64] = 0"},
-      {"empty", "fragment t: f32[64]"},
-      {"arange", "iota(n)"},
-      {"program_id", "grid x, y = … names the block's indices"},
-      {"num_programs", "grid x, y = … names the block's indices"},
-      {"blockIdx", "grid x, y = … names the block's indices"},
-      {"threadIdx", "for i in parallel(n) { … } spreads iterations over the threads"},
-      {"syncthreads", "no barrier is written: a statement ends before the next begins"},
-      {"__syncthreads", "no barrier is written: a statement ends before the next begins"},
-      {"load", "copy(A[i, j], t), or an element: A[i, j]"},
-      {"store", "copy(t, A[i, j]), or an element: A[i, j] = x"},
-      {"dot", "acc += As @ Bs"},
-      {"matmul", "acc += As @ Bs"}};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    if (strcmp(name, as[i][0]) == 0)
-      return as[i][1];
-  return NULL;
-}
-
-/* Without a near name the hint says what a kernel sees at all. */
-TExpr *sema_unknown_name(Check *c, const char *name, Span span) {
-  NameList list = {0};
-  visible_names(c, &list);
-  /* Over everything visible: a variable, a host fn, a word, a dtype. */
-  const char *near = names_closest(name, list.v, list.n);
-  Diag *d = diag_add(c->sink, E0101, span, "there is no name %s here", name);
-  const char *other = foreign_name(name);
-  if (other || near)
-    diag_hint(c->sink, d, other ? "%s" : "did you mean %s?", other ? other : near);
-  else if (!c->fn)
-    diag_hint(c->sink, d, "a kernel sees its parameters, its own names and the host's fns");
-  return sema_texpr_error(c, span);
 }
 
 /* ---------------------------------------------------------------- words of messages */

@@ -90,6 +90,7 @@ typedef struct Check {
   int role;          /* 1 + the first warpgroup of the role around; 0: none */
   bool threads_said; /* by `grid` */
   VEC(TBarrier *) barriers;
+  VEC(const char *) unknown; /* names reported already */
 } Check;
 
 /* The C stack bounds the first (each level is a few frames), patience the second. */
@@ -169,6 +170,16 @@ Sym *sema_sym_declare(Check *c, AstName name, SymKind kind, const char *what);
 void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what);
 /* Reports a name that nothing has, with the nearest one; gives a TY_ERROR. */
 TExpr *sema_unknown_name(Check *c, const char *name, Span span);
+/* The same of module.name, where no such module is. */
+TExpr *sema_unknown_member(Check *c, const char *module, const char *name, Span span);
+/* Whether the name was reported, or counts as reported, already; from now on it does. */
+bool sema_said(Check *c, const char *name);
+/* The same of a name that is assigned to. */
+void sema_undeclared(Check *c, const AstExpr *target);
+/* Whether kernels have a function of that name: a word of theirs or a row of ops.def. */
+bool sema_is_word(const char *name);
+/* How the language calls an argument that others call `name`, if it is one of params; or NULL. */
+const char *sema_meant_argument(const char *name, const char *const *params, size_t n);
 /* The source of an expression, fit to be put into another one; NULL: too long. */
 const char *sema_source_text(Check *c, const AstExpr *e);
 /* The source of a span as it stands; NULL: too long. */

@@ -167,8 +167,12 @@ static bool accumulator(Check *c, const TExpr *acc, const TExpr *dot, Span span)
   if (acc->kind == TE_REGION && sema_is_tile(acc) && acc->type.dtype == dot->type.dtype &&
       sema_type_same_shape(&acc->type, &dot->type))
     return true;
-  diag_add(c->sink, E0234, span, "this product is %s, its accumulator is %s", sema_describe(c, dot),
-           sema_describe(c, acc));
+  bool tile = acc->kind == TE_REGION && sema_is_tile(acc);
+  Diag *d =
+      diag_add(c->sink, E0234, tile ? acc->span : span, "this product is %s, its accumulator is %s",
+               sema_describe(c, dot), sema_describe(c, acc));
+  if (tile)
+    diag_hint(c->sink, d, "fragment %s: %s = 0", acc->as.region.buf->name, sema_describe(c, dot));
   return false;
 }
 

@@ -64,6 +64,8 @@ bool sema_apply(Arena *a, SemaSide side, OpCode op, const SemaNum *x, int n, Sem
 bool sema_meet(Arena *a, SemaSide side, SemaNum x, SemaNum y, SemaRule *out);
 /* The pure operation that programs call by this name, or OP_NONE. */
 OpCode sema_builtin(const char *name);
+/* The dtype that NumPy, C or PyTorch call so ("float32" is f32), or NULL; a static text. */
+const char *sema_foreign_dtype(const char *name);
 /* The i-th name that sema_builtin knows, or NULL past the last: for completion. */
 const char *sema_builtin_name(size_t i);
 /* Whether an untyped constant may become t: an integer in its range; a finite float that stays

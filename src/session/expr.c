@@ -11,6 +11,26 @@
 
 /* Leaves ----------------------------------------------------------------------------------- */
 
+/* Values and modules of other languages. */
+static const char *foreign_name(const char *name) {
+  static const char *const as[][2] = {{"True", "write true"},
+                                      {"False", "write false"},
+                                      {"null", "write nil"},
+                                      {"NULL", "write nil"},
+                                      {"exit", "a program ends at its end; `assert` ends it early"},
+                                      {"input", "args holds the arguments of the program"},
+                                      {"map", "for x in l { … } goes through a list"},
+                                      {"dict", "lists and tensors are what there is: [1, 2]"}};
+  static const char *const modules[] = {"np", "numpy", "torch", "tl", "T", "math", "cp", "jnp"};
+  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
+    if (strcmp(name, as[i][0]) == 0)
+      return as[i][1];
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+    if (strcmp(name, modules[i]) == 0)
+      return "functions stand without a module: zeros(f32, 3, 4), exp(x)";
+  return NULL;
+}
+
 /* Everything that the name could have been is a candidate: locals of this function, globals of
  * its file, builtins, dtypes. */
 static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
@@ -24,8 +44,10 @@ static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
     VEC_PUSH(a, &known, builtin_at(i)->name);
   for (int t = 0; t < DT_COUNT; t++)
     VEC_PUSH(a, &known, dtype_name((DType)t));
-  const char *near = names_closest(name, known.v, known.n), *doc;
-  const char *hint = near ? arena_printf(a, "did you mean %s?", near) : NULL;
+  const char *near = names_closest(name, known.v, known.n), *doc, *type = sema_foreign_dtype(name);
+  const char *hint = foreign_name(name);
+  if (!hint && (type || near))
+    hint = arena_printf(a, "did you mean %s?", type ? type : near);
   Str form = session_str(s);
   if (session_signature(s, name, &form, &doc)) /* there is such a word, elsewhere */
     hint = arena_printf(a, "in kernels: %s", str_text(&form));
@@ -142,6 +164,38 @@ static Value shape_of(Session *s, const Tensor *t) {
   return val_tuple(s, v, (size_t)t->rank);
 }
 
+/* Members that tensors have in NumPy and PyTorch, as the language writes them. */
+static const char *foreign_member(const char *name) {
+  static const char *const as[][2] = {{"astype", "x.to(f16) converts"},
+                                      {"type", "x.to(f16) converts"},
+                                      {"half", "x.to(f16) converts"},
+                                      {"float", "x.to(f32) converts"},
+                                      {"double", "x.to(f64) converts"},
+                                      {"item", "an element is x[0], of two axes x[0, 0]"},
+                                      {"numel", "x.size is the number of elements"},
+                                      {"ndim", "x.rank is the number of axes"},
+                                      {"dim", "x.rank is the number of axes"},
+                                      {"copy", "x.to(x.dtype) copies"},
+                                      {"clone", "x.to(x.dtype) copies"},
+                                      {"view", "reshape(x, 2, 3), or reshape(x, 6)"},
+                                      {"cuda", "use_device(\"cuda\") moves what kernels need"},
+                                      {"cpu", "the host reads any tensor as it is"},
+                                      {"numpy", "save(\"x.npy\", x) writes a file for NumPy"}};
+  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
+    if (strcmp(name, as[i][0]) == 0)
+      return as[i][1];
+  return NULL;
+}
+
+/* What stands for a method that lists or strings have elsewhere. */
+static const char *other_member(ValueKind kind, const char *name) {
+  if (kind == VAL_LIST && (strcmp(name, "append") == 0 || strcmp(name, "push") == 0))
+    return "l += [4] makes a list longer";
+  if (kind == VAL_LIST || kind == VAL_TUPLE || kind == VAL_STRING)
+    return strcmp(name, "size") == 0 || strcmp(name, "length") == 0 ? "len(l) counts" : NULL;
+  return NULL;
+}
+
 /* Says what there is: the mistake is mostly a method of NumPy's that is a function here. */
 static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   static const char *const tensors[] = {"T", "shape", "dtype", "to", "rank", "size"};
@@ -149,9 +203,11 @@ static _Noreturn void no_attribute(Session *s, const AstExpr *e, Value base) {
   const char *near = NULL;
   if (base.kind == VAL_TENSOR)
     near = names_closest(name->text, tensors, sizeof tensors / sizeof *tensors);
-  const char *hint = base.kind == VAL_TENSOR ? "a tensor has .T .shape .dtype .to(dtype)" : NULL;
-  if (near)
-    hint = arena_printf(s->line, "did you mean .%s?", near);
+  const char *hint = base.kind == VAL_TENSOR ? "a tensor has .T .shape .dtype .to(dtype)"
+                                             : other_member(base.kind, name->text);
+  const char *other = base.kind == VAL_TENSOR ? foreign_member(name->text) : NULL;
+  if (other || near)
+    hint = other ? other : arena_printf(s->line, "did you mean .%s?", near);
   const Builtin *fn = base.kind == VAL_TENSOR ? builtin_find(name->text) : NULL;
   if (fn) /* a method of NumPy's */
     hint = arena_printf(s->line, "it is a function: %s", fn->signature ? fn->signature : fn->name);

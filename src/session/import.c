@@ -39,6 +39,16 @@ typedef struct Want {
   Span span;
 } Want;
 
+/* What needs no import here. */
+static bool of_python(const char *module) {
+  static const char *const names[] = {"numpy",    "torch", "math", "triton",
+                                      "tilelang", "cupy",  "jax"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(module, names[i]) == 0)
+      return true;
+  return false;
+}
+
 /* A bare name is a module of the library or of $TILESH_PATH. */
 static const char *find_module(Session *s, const Want *w) {
   const char *file = arena_printf(s->line, "%s.tile", w->module);
@@ -46,7 +56,10 @@ static const char *find_module(Session *s, const Want *w) {
   if (!path)
     path = search(s, getenv("TILESH_PATH"), file);
   if (!path)
-    host_fail_hint(s, E0813, w->span, "set TILESH_PATH, or name a file: import \"x.tile\" as x",
+    host_fail_hint(s, E0813, w->span,
+                   of_python(w->module)
+                       ? "its functions are built in: zeros(f32, 3, 4), exp(x), a @ b"
+                       : "set TILESH_PATH, or name a file: import \"x.tile\" as x",
                    "no module is named %s", w->module);
   return path;
 }
