@@ -194,11 +194,21 @@ int luat_kernel_check(lua_State *L) {
   return luat_give(L, c.out, false);
 }
 
+/* A misspelt option would go unnoticed. */
+static void only_bursts(lua_State *L) {
+  for (lua_pushnil(L); lua_next(L, 3); lua_pop(L, 1))
+    if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "bursts") != 0)
+      luaL_argerror(L, 3,
+                    lua_pushfstring(L, "the options are {bursts = n}, not '%s'",
+                                    luaL_tolstring(L, -2, NULL)));
+}
+
 /* opts.bursts: how many are timed. */
 int luat_kernel_bench(lua_State *L) {
   Call c = figures_call(L);
   if (!lua_isnoneornil(L, 3)) {
     luaL_checktype(L, 3, LUA_TTABLE);
+    only_bursts(L);
     lua_getfield(L, 3, "bursts");
     lua_Integer n = luaL_optinteger(L, -1, 0);
     luaL_argcheck(L, n >= 0 && n <= 10000, 3, "bursts is a number up to 10000");

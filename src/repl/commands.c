@@ -81,6 +81,8 @@ void repl_command(Repl *r, const char *text) {
     c->fn(r, rest);
   else if (many)
     say_many(r, text, n);
+  else if (!n)
+    repl_say(r, "a command is wanted after the colon; :help lists them\n");
   else
     repl_say(r, arena_printf(r->arena, "there is no command :%.*s; :help lists the commands\n",
                              n < 40 ? (int)n : 40, text));
@@ -156,6 +158,10 @@ void prompt_help(Repl *r, const char *rest) {
 /* The expression is evaluated: it may print. */
 void prompt_type(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
+  if (!*rest) {
+    repl_say(r, ":type EXPR\n");
+    return;
+  }
   Status status = session_type_of(r->s, rest, strlen(rest), &out);
   if (status == ST_OK)
     str_addc(&out, '\n');
@@ -164,7 +170,9 @@ void prompt_type(Repl *r, const char *rest) {
 
 void prompt_info(Repl *r, const char *rest) {
   Str out = str_new(r->arena);
-  if (!session_info(r->s, rest, &out))
+  if (!*rest)
+    str_add(&out, ":info NAME\n");
+  else if (!session_info(r->s, rest, &out))
     str_addf(&out, "nothing is named %s\n", rest);
   repl_say(r, str_text(&out));
 }

@@ -11,11 +11,32 @@ static void show_setting(void *ctx, const char *name, const char *value) {
   str_addf(ctx, "%-8s %s\n", name, value);
 }
 
-static void list_settings(Repl *r, Str *out) {
-  session_each_setting(r->s, show_setting, out);
-  show_setting(out, "color", r->color ? "on" : "off");
-  show_setting(out, "history", r->history ? "on" : "off");
-  show_setting(out, "device", session_device(r->s));
+/* The session's, then the prompt's own. */
+static void each_setting(Repl *r, void (*fn)(void *ctx, const char *name, const char *value),
+                         void *ctx) {
+  session_each_setting(r->s, fn, ctx);
+  fn(ctx, "color", r->color ? "on" : "off");
+  fn(ctx, "history", r->history ? "on" : "off");
+  fn(ctx, "device", session_device(r->s));
+}
+
+typedef struct Wanted {
+  const char *name;
+  Str *out;
+} Wanted;
+
+static void show_wanted(void *ctx, const char *name, const char *value) {
+  const Wanted *w = ctx;
+  if (strcmp(name, w->name) == 0)
+    show_setting(w->out, name, value);
+}
+
+/* `:set threads`: a setting by its name, false where there is none. */
+static bool show_named(Repl *r, const char *name, Str *out) {
+  Wanted w = {name, out};
+  size_t n = out->n;
+  each_setting(r, show_wanted, &w);
+  return out->n > n;
 }
 
 /* The prompt's own: false where it is none of them. */
@@ -28,7 +49,7 @@ static bool set_own(Repl *r, const char *name, const char *value, Str *out) {
   if (strcmp(value, "on") == 0 || strcmp(value, "off") == 0)
     *flag = value[1] == 'n';
   else
-    str_addf(out, "%s takes on or off, not %s\n", name, *value ? value : "nothing");
+    str_addf(out, "%s takes on or off, not %s\n", name, value);
   return true;
 }
 
@@ -37,7 +58,9 @@ void prompt_set(Repl *r, const char *rest) {
   size_t n = strcspn(rest, " \t");
   const char *name = arena_strndup(r->arena, rest, n), *value = rest + n + strspn(rest + n, " \t");
   if (!*rest) {
-    list_settings(r, &out);
+    each_setting(r, show_setting, &out);
+  } else if (!*value && show_named(r, name, &out)) {
+    ; /* shown */
   } else if (strcmp(name, "device") == 0) {
     prompt_device(r, value);
   } else if (!set_own(r, name, value, &out)) {

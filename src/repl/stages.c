@@ -15,7 +15,8 @@
 /* The text of a stage, whatever runs on the device meanwhile. */
 static void emit(Repl *r, const char *rest, SessionEmit stage) {
   if (!*rest) {
-    repl_say(r, "a kernel call is wanted: f(a, b)\n");
+    repl_say(r, stage == EMIT_AST ? "an expression is wanted: 1 + 2, f(a, b)\n"
+                                  : "a kernel or a call of one is wanted: f(a, b), f\n");
     return;
   }
   Str out = str_new(r->arena);

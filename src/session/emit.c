@@ -57,7 +57,7 @@ static void bare_launch(Session *s, Value kernel, Args *a, Launch *l) {
   l->tensor = ARENA_ARRAY(session_scratch(s), Tensor *, l->n);
 }
 
-/* For another language: k:source("ir", a, b). */
+/* For another language: k:source("ir", a, b); for the prompt's `:ir f`. */
 void kernel_emit_call(Session *s, Value kernel, Args *a, SessionEmit stage, Str *out) {
   Launch l;
   a->name = kernel.as.obj->as.kernel.ast ? kernel.as.obj->as.kernel.ast->name.text : a->name;
@@ -78,16 +78,26 @@ typedef struct Job {
 /* The text is parsed as at the prompt: a lone expression is enough. */
 static void emit_call(Session *s, void *ctx) {
   Job *j = ctx;
-  const AstExpr *e = session_expression(s, "<emit>", j->text, j->n, "a call of a kernel", NULL);
+  const AstExpr *e =
+      session_expression(s, "<emit>", j->text, j->n, "a kernel or a call of one", NULL);
   if (j->stage == EMIT_AST) {
     ast_print_expr(e, j->out);
     str_addc(j->out, '\n');
     return;
   }
-  if (e->kind != EXPR_CALL)
-    host_fail(s, E0801, e->span, "a call of a kernel is wanted: :ir f(a, b)");
+  bool call = e->kind == EXPR_CALL;
+  Value kernel = host_eval(s, call ? e->as.call.fn : e);
+  if (kernel.kind != VAL_KERNEL)
+    host_fail(s, E0805, e->span, "a kernel or a call of one is wanted, not %s",
+              val_describe(s, kernel));
+  Args a = {.span = e->span, .name = "emit"};
+  if (!call) {
+    kernel_emit_call(s, kernel, &a, j->stage, j->out);
+    return;
+  }
   Launch l;
-  launch_of_call(s, e, "emit", &l);
+  host_eval_args(s, e, &a);
+  launch_prepare(s, kernel, &a, &l);
   launch_emit(&l, j->stage, j->out);
 }
 

@@ -305,15 +305,16 @@ typedef struct Job {
   Str *out;
 } Job;
 
-/* The last word of a `:layout` line; the rest is the kernel. */
+/* The last word of a `:layout` line; the rest is the kernel, nothing where the word is no name. */
 static const char *last_word(Session *s, const char *text, size_t *n) {
   size_t end = *n, at;
   while (end > 0 && text[end - 1] == ' ')
     end--;
   for (at = end; at > 0 && text[at - 1] != ' '; at--)
     ;
-  *n = at;
-  return arena_strndup(session_scratch(s), text + at, end - at);
+  const char *word = arena_strndup(session_scratch(s), text + at, end - at);
+  *n = strpbrk(word, "()[]") ? 0 : at;
+  return word;
 }
 
 static void run(Session *s, void *ctx) {

@@ -151,7 +151,8 @@ bool session_signature(Session *s, const char *name, Str *out, const char **doc)
 bool session_info(Session *s, const char *name, Str *out);
 void session_complete(Session *s, const char *prefix, void (*fn)(void *ctx, const char *name),
                       void *ctx);
-/* The stage's text of a kernel call's kernel (`:ir f(a, b)`, --emit). */
+/* The stage's text of a kernel call's kernel (`:ir f(a, b)`, --emit), or of a kernel by its
+ * settings and defaults alone (`:ir f`). */
 Status session_emit_call(Session *s, const char *text, size_t n, SessionEmit stage, Str *out);
 /* How a kernel is compiled for the session's target; needs no device. text: a call, or a kernel
  * alone, whose extents are then assumed. */
