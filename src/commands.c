@@ -339,10 +339,12 @@ int command_explain(Cli *c, int argc, char **argv, int at) {
 }
 
 int command_doctor(Cli *c, int argc, char **argv, int at) {
+  (void)c, (void)argv;
+  if (at < argc)
+    return say("doctor takes nothing");
   Arena *a = arena_new(NULL, "doctor");
   Str out = str_new(a);
   GpuRt *rt = gpu_rt_new(NULL);
-  (void)c, (void)argc, (void)argv, (void)at;
   str_addf(&out, "tilesh %s, %s\n", PACKAGE_VERSION,
            gpu_built() ? "built with CUDA" : "built without CUDA headers");
   str_addf(&out, "evaluator: instruction set %s\n", op_isa_name(op_isa_choose(OPS_BEST)));

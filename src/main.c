@@ -106,6 +106,19 @@ static int word(const char *text, const char *const *words) {
   return -1;
 }
 
+/* A second -e goes on below the first. */
+static bool add_execute(Cli *c, const char *text) {
+  size_t n = c->execute ? strlen(c->execute) : 0, more = strlen(text);
+  char *all = realloc(c->execute, n + more + 2);
+  if (!all)
+    return false;
+  if (c->execute)
+    all[n++] = '\n';
+  memcpy(all + n, text, more + 1);
+  c->execute = all;
+  return true;
+}
+
 static bool set_emit(Cli *c, const char *text) {
   static const char *const stages[] = {"ast",  "ir",  "scheduled", "lowered",
                                        "cuda", "ptx", "cubin",     NULL};
@@ -155,8 +168,7 @@ static bool set_option(Cli *c, int id, const char *text) {
   bool ok = true;
   switch (id) {
   case OPT_EXECUTE:
-    c->execute = text;
-    break;
+    return add_execute(c, text);
   case OPT_DEVICE:
     return set_device(c, text);
   case OPT_ARCH:
@@ -350,11 +362,16 @@ static int end_session(const Cli *c, Session *s, Status status) {
   return code;
 }
 
-/* Under --args nothing of a program runs but its definitions. */
+/* Under --args nothing of a program runs but its definitions. Under --emit alone what it prints
+ * before the call that is shown must not come into the text. */
 static Session *program_session(const Cli *c) {
   Cli with = *c;
-  if (c->emit_args)
+  if (c->emit_args) {
     with.session.emit = EMIT_NOTHING;
+  } else if (c->session.emit) {
+    with.session.emit_out = c->session.out ? c->session.out : stdout;
+    with.session.out = stderr;
+  }
   return cli_session(&with, c->emit_args ? MODE_DEFINE : MODE_RUN);
 }
 
@@ -534,5 +551,6 @@ int main(int argc, char **argv) {
     status = open_output(&c);
   if (!status)
     status = close_output(&c, dispatch(&c, argc, argv, at));
+  free(c.execute);
   return finish(status);
 }

@@ -9,7 +9,8 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef struct Cli {
   SessionOptions session;
-  const char *execute, *output, *filter, *junit;
+  char *execute; /* the texts of all -e, one a line; main frees it */
+  const char *output, *filter, *junit;
   const char *emit_args; /* --args: arguments or a call for --emit; NULL: the program's own */
   int color;             /* 0 auto, 1 always, 2 never */
   bool tap, fmt_check, no_init;

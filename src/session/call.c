@@ -552,6 +552,16 @@ static void verify_each(Launch *l) {
 }
 
 /* With --emit the first call prints its stage and the program ends there. */
+static void emit_first(Launch *l) {
+  Session *s = l->s;
+  if (s->options.emit < EMIT_IR || s->emitted)
+    return;
+  Str out = str_new(s->line);
+  launch_emit(l, s->options.emit, &out);
+  session_print_stage(s, &out);
+  host_fail_with(s, ST_FAIL); /* session_run_* knows by `emitted` that all is well */
+}
+
 Value kernel_call(Session *s, Value kernel, Args *a) {
   Launch l;
   Value warm;
@@ -560,13 +570,7 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
   if (plain && device_is_gpu(s) && plan_call(s, kernel, a, &warm))
     return warm;
   launch_prepare(s, kernel, a, &l);
-  if (s->options.emit >= EMIT_IR && !s->emitted) {
-    Str out = str_new(s->line);
-    launch_emit(&l, s->options.emit, &out);
-    session_print(s, &out);
-    s->emitted = true;
-    host_fail_with(s, ST_FAIL); /* session_run_* knows by `emitted` that all is well */
-  }
+  emit_first(&l);
   if (s->options.mode == MODE_CHECK)
     launch_check(&l);
   if (s->options.verify_each)
@@ -583,4 +587,5 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
   Args a = {.name = what};
   host_eval_args(s, call, &a);
   launch_prepare(s, kernel, &a, l);
+  emit_first(l);
 }

@@ -58,6 +58,8 @@ _Noreturn void host_fail_with(Session *s, Status why);
 void *session_alloc(Session *s, size_t n);
 /* Writes to the program's output; raises where that failed. */
 void session_print(Session *s, const Str *text);
+/* What --emit asks for (SessionOptions.emit_out): nothing more is emitted. */
+void session_print_stage(Session *s, const Str *text);
 Str session_str(Session *s); /* text that lives as long as the statement or entry that runs */
 
 /* Calls ------------------------------------------------------------------------------------ */

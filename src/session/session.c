@@ -327,11 +327,26 @@ bool session_write(Session *s, const char *text, size_t n) {
   return !s->write_failed;
 }
 
-/* The failure is reported once; the exit status is 2. */
-void session_print(Session *s, const Str *text) {
-  if (session_write(s, str_text(text), text->n))
-    return;
+/* It is reported once; the exit status is 2. */
+static _Noreturn void output_failed(Session *s) {
   host_fail(s, E0830, (Span){NULL, 0, 0}, "the output cannot be written");
+}
+
+void session_print(Session *s, const Str *text) {
+  if (!session_write(s, str_text(text), text->n))
+    output_failed(s);
+}
+
+/* Apart from what the program prints, so that the text can be used as it is. */
+void session_print_stage(Session *s, const Str *text) {
+  FILE *out = s->options.out;
+  if (s->options.emit_out)
+    s->options.out = s->options.emit_out;
+  bool ok = session_write(s, str_text(text), text->n);
+  s->options.out = out;
+  s->emitted = true;
+  if (!ok)
+    output_failed(s);
 }
 
 /* Running ---------------------------------------------------------------------------------- */
@@ -385,8 +400,7 @@ static void run_text(Session *s, void *ctx) {
   if (s->options.emit == EMIT_AST) {
     Str out = session_str(s);
     ast_print(f, &out);
-    session_print(s, &out);
-    s->emitted = true;
+    session_print_stage(s, &out);
     return;
   }
   if (s->options.device && !s->options.emit)

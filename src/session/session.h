@@ -58,6 +58,7 @@ typedef struct SessionOptions { /* all zero: the defaults */
   bool vs_cublas;   /* bench also times cuBLASLt where the kernel is a product */
   bool json;        /* bench statements print one JSON object a line */
   FILE *out;        /* results; NULL: stdout */
+  FILE *emit_out;   /* the stage that emit asks for; NULL: where results go */
   size_t width;     /* columns of a printed line; 0: 80 */
   const volatile sig_atomic_t *interrupt; /* polled; not 0 stops what runs */
   const char *const *args;                /* what `args` holds in the program */
@@ -93,7 +94,7 @@ int session_exit_status(Status status);
 bool session_exit_wanted(const Session *s, int *status);
 /* Whether a kernel's stage has been printed (SessionOptions.emit). */
 bool session_emitted(const Session *s);
-/* Writes the text to the program's output; false where that failed. */
+/* Writes the text to the program's output (SessionOptions.out); false where that failed. */
 bool session_write(Session *s, const char *text, size_t n);
 
 /* Tests ------------------------------------------------------------------------------------ */
