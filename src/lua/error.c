@@ -83,22 +83,28 @@ static Span line_span(const SrcFile *f, long line) {
   return (Span){f, begin, end};
 }
 
-/* The file found last is compared first: a call from a loop must cost little. */
-static const SrcFile *file_of(Luat *t, const lua_Debug *ar) {
+/* The file and line found last are compared first: a call from a loop must cost little. */
+static Span place_of_level(Luat *t, const lua_Debug *ar) {
   if (ar->source[0] != '@' && ar->source[0] != '=')
-    return NULL;
-  if (!t->found || strcmp(t->found->name, ar->source + 1) != 0)
+    return (Span){NULL, 0, 0};
+  bool same = t->found && strcmp(t->found->name, ar->source + 1) == 0;
+  if (!same)
     t->found = chunk_named(t, ar->source + 1);
-  return t->found;
+  if (!same || t->found_line != ar->currentline)
+    t->found_place = line_span(t->found, ar->currentline);
+  t->found_line = ar->currentline;
+  return t->found_place;
 }
 
 Span luat_place(lua_State *L) {
   Luat *t = luat_of(L);
   lua_Debug ar;
   for (int level = 0; level < LUAT_TRACE && lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    Span span =
-        ar.currentline > 0 ? line_span(file_of(t, &ar), ar.currentline) : (Span){NULL, 0, 0};
+    lua_getinfo(L, "l", &ar);
+    if (ar.currentline <= 0) /* of C; and what comes next costs most */
+      continue;
+    lua_getinfo(L, "S", &ar);
+    Span span = place_of_level(t, &ar);
     if (span.file)
       return span;
   }

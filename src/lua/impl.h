@@ -44,8 +44,10 @@ typedef struct Luat { /* a session's Lua */
   Span place;                   /* where Lua was when it raised its last error */
   bool stop;                    /* interrupted, leaving, or --emit is done: unwind everything */
   LuatChunk *chunks;            /* texts, for carets: the newest first */
-  const SrcFile *found;         /* of the line that was looked for last, or NULL */
-  Value pending[LUAT_PENDING];  /* references on their way to Lua */
+  const SrcFile *found;         /* of the line that was looked for last, or NULL … */
+  int found_line;               /* … that line, and its place */
+  Span found_place;
+  Value pending[LUAT_PENDING]; /* references on their way to Lua */
   size_t npending;
 } Luat;
 

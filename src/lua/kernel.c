@@ -49,14 +49,35 @@ static void run_call(Session *s, void *ctx) {
   c->out = val_retain(host_call(s, c->fn, &a));
 }
 
+/* What `{out = c}` at the end of the arguments names is pushed, nil where there is none. */
+static void push_given(lua_State *L, int first, int last) {
+  if (last >= first && lua_type(L, last) == LUA_TTABLE) {
+    lua_pushliteral(L, "out");
+    lua_rawget(L, last);
+  } else {
+    lua_pushnil(L);
+  }
+}
+
+/* A call that gave the tensor that is on top: it comes back as itself, for a new userdata costs as
+ * much as the call. */
+static bool gave(lua_State *L, Value v) {
+  const Value *given = v.kind == VAL_TENSOR ? luat_test(L, -1, LUAT_TENSOR) : NULL;
+  if (!given || given->kind != VAL_TENSOR || given->as.tensor != v.as.tensor)
+    return false;
+  val_release(v);
+  return true;
+}
+
 /* Only calls of kernels are reported later than they are made: the others learn Lua's line when
  * they fail. */
 int luat_call(lua_State *L, Value fn, int first, int last) {
   Call c = {.t = luat_of(L), .L = L, .fn = fn, .first = first, .last = last};
   if (fn.kind == VAL_KERNEL)
     c.span = luat_place(L);
+  push_given(L, first, last);
   luat_enter(L, run_call, &c);
-  return luat_give(L, c.out, true);
+  return gave(L, c.out) ? 1 : luat_give(L, c.out, true);
 }
 
 /* Settings ---------------------------------------------------------------------------------- */

@@ -158,16 +158,29 @@ Value luat_foreign(Luat *t, lua_State *L, int index) {
 
 /* Lua to the session ------------------------------------------------------------------------ */
 
+/* Ours at that index and, where the caller wants it, which; NULL: none of ours. */
+static Value *userdata_at(lua_State *L, int index, LuatType *type) {
+  const Luat *t = luat_of(L);
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+    return NULL;
+  const void *meta = lua_topointer(L, -1);
+  int k = 0;
+  lua_pop(L, 1);
+  while (k < LUAT_TYPES && meta != t->meta[k])
+    k++;
+  if (type)
+    *type = (LuatType)k;
+  return k < LUAT_TYPES ? lua_touserdata(L, index) : NULL;
+}
+
 static Value table_value(Luat *t, lua_State *L, int index, int depth);
 
 static Value value_at(Luat *t, lua_State *L, int index, int depth) {
   size_t n = 0;
   const char *text;
-  for (int k = 0; k < LUAT_TYPES; k++) {
-    const Value *v = lua_type(L, index) == LUA_TUSERDATA ? luat_test(L, index, (LuatType)k) : NULL;
-    if (v)
-      return val_keep(t->s, *v);
-  }
+  const Value *ours = userdata_at(L, index, NULL);
+  if (ours)
+    return val_keep(t->s, *ours);
   switch (lua_type(L, index)) {
   case LUA_TNIL:
     return val_nil();
@@ -397,12 +410,9 @@ int luat_give(lua_State *L, Value v, bool spread) {
 /* Userdata ---------------------------------------------------------------------------------- */
 
 Value *luat_test(lua_State *L, int index, LuatType type) {
-  const Luat *t = luat_of(L);
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
-    return NULL;
-  const void *meta = lua_topointer(L, -1);
-  lua_pop(L, 1);
-  return meta == t->meta[type] ? lua_touserdata(L, index) : NULL;
+  LuatType have;
+  Value *v = userdata_at(L, index, &have);
+  return v && have == type ? v : NULL;
 }
 
 Value *luat_check(lua_State *L, int index, LuatType type) {
@@ -419,13 +429,10 @@ Value *luat_check(lua_State *L, int index, LuatType type) {
 
 /* The first argument, of whatever type; a metamethod may be called with anything. */
 static Value *any_value(lua_State *L) {
-  for (int k = 0; k < LUAT_TYPES; k++) {
-    Value *v = luat_test(L, 1, (LuatType)k);
-    if (v)
-      return v;
-  }
-  luaL_argerror(L, 1, "a value of tile is wanted");
-  return NULL;
+  Value *v = userdata_at(L, 1, NULL);
+  if (!v)
+    luaL_argerror(L, 1, "a value of tile is wanted");
+  return v;
 }
 
 /* __gc and __close: the value is nil from here on. */

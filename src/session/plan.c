@@ -38,7 +38,7 @@ struct Plan {
   struct Plan *next;
   uint64_t generation, dropped; /* the session's, when it was made */
   SessionGpu *g;
-  const Target *target; /* `:set arch` at the prompt changes the session's */
+  const char *arch; /* `:set arch` at the prompt changes the session's; its own object each time */
   const CudaText *text;
   const char *called; /* the kernel's name */
   size_t n, ninputs;  /* parameters of the launch; inputs and inouts, which stand first */
@@ -155,7 +155,7 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
   p->generation = l->s->generation;
   p->dropped = l->s->dropped;
   p->g = l->s->gpu;
-  p->target = session_target(l->s);
+  p->arch = l->s->options.arch;
   p->text = g->text;
   p->called = l->name;
   p->n = l->n;
@@ -185,10 +185,12 @@ static bool same_tensor(const PlanArg *a, Value v, const SessionGpu *g) {
   if (v.kind != VAL_TENSOR)
     return false;
   const Tensor *t = v.as.tensor;
-  size_t bytes = sizeof *a->extent * (size_t)a->rank;
-  return t->dtype == a->dtype && t->rank == a->rank && offset_of(t) == a->offset &&
-         memcmp(t->extent, a->extent, bytes) == 0 && memcmp(t->stride, a->stride, bytes) == 0 &&
-         storage_on_device(t->storage) && ((Buffer *)storage_device_handle(t->storage))->g == g;
+  if (t->dtype != a->dtype || t->rank != a->rank || offset_of(t) != a->offset)
+    return false;
+  for (int i = 0; i < a->rank; i++) /* one or two: less than a call of memcmp */
+    if (t->extent[i] != a->extent[i] || t->stride[i] != a->stride[i])
+      return false;
+  return storage_on_device(t->storage) && ((Buffer *)storage_device_handle(t->storage))->g == g;
 }
 
 /* A number is part of the plan: grids, maps and outputs follow from it. */
@@ -208,7 +210,7 @@ static bool apart(const Plan *p, const Args *a) {
 
 static bool fits(const Plan *p, Session *s, const Args *a) {
   if (p->generation != s->generation || p->dropped != s->dropped || p->g != s->gpu ||
-      p->target != session_target(s) || a->npos != p->ninputs || a->n != p->ninputs + p->given ||
+      p->arch != s->options.arch || a->npos != p->ninputs || a->n != p->ninputs + p->given ||
       (p->given && strcmp(a->names[p->ninputs], "out") != 0))
     return false;
   for (size_t i = 0; i < a->n; i++)
