@@ -197,8 +197,10 @@ Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail) {
 /* Asked at the head of every call, so that a lost device is never touched again. */
 bool gpu_alive(Gpu *g) {
   if (!g->lost && g->rt->current != g && g->context) { /* another device was used since */
-    (void)g->d->set_current(g->context);
-    g->rt->current = g;
+    CUresult r = g->d->set_current(g->context);
+    g->rt->current = r == CUDA_SUCCESS ? g : NULL;
+    if (gpu_result(g, r, "turning to the device", NULL) != ST_OK)
+      return false;
   }
   if (!g->lost)
     return true;
@@ -311,36 +313,53 @@ bool gpu_fault_take(Gpu *g, GpuFault *out) {
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* 0 for what this driver does not know: an older driver has fewer attributes. */
-static int attribute(const Driver *d, CUdevice device, CUdevice_attribute which) {
+/* `otherwise` for what this driver does not know: an older driver has fewer attributes. */
+static int attribute(const Driver *d, CUdevice device, CUdevice_attribute which, int otherwise) {
   int value = 0;
-  return d->device_attribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+  return d->device_attribute(&value, which, device) == CUDA_SUCCESS ? value : otherwise;
+}
+
+/* What every driver knows; without them programs would be compiled for another device. */
+static CUresult read_needed(const Driver *d, CUdevice device, GpuProps *p) {
+  int shared = 0;
+  const struct {
+    CUdevice_attribute which;
+    int *out;
+  } row[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &p->major},
+             {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &p->minor},
+             {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &p->sms},
+             {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared}};
+  CUresult r = d->device_memory(&p->memory, device);
+  for (size_t i = 0; i < sizeof row / sizeof *row && r == CUDA_SUCCESS; i++)
+    r = d->device_attribute(row[i].out, row[i].which, device);
+  p->shared_block = (size_t)shared;
+  return r;
 }
 
 /* Every figure that the compiler, `tilesh doctor` or the roofline asks for. */
-static void read_props(const Driver *d, CUdevice device, int ordinal, GpuProps *p) {
-#define ASK(what) attribute(d, device, CU_DEVICE_ATTRIBUTE_##what)
+static CUresult read_props(const Driver *d, CUdevice device, int ordinal, GpuProps *p) {
+#define ASK(what) attribute(d, device, CU_DEVICE_ATTRIBUTE_##what, 0)
   memset(p, 0, sizeof *p);
-  (void)d->device_name(p->name, (int)sizeof p->name, device);
-  (void)d->device_memory(&p->memory, device);
+  if (d->device_name(p->name, (int)sizeof p->name, device) != CUDA_SUCCESS)
+    snprintf(p->name, sizeof p->name, "cuda:%d", ordinal);
+  CUresult r = read_needed(d, device, p);
   p->ordinal = ordinal;
   p->driver = d->version;
-  p->major = ASK(COMPUTE_CAPABILITY_MAJOR);
-  p->minor = ASK(COMPUTE_CAPABILITY_MINOR);
   gpu_arch_name(p->major, p->minor, p->arch, sizeof p->arch);
-  p->sms = ASK(MULTIPROCESSOR_COUNT);
   p->regs_per_sm = ASK(MAX_REGISTERS_PER_MULTIPROCESSOR);
   p->threads_per_sm = ASK(MAX_THREADS_PER_MULTIPROCESSOR);
-  p->shared_block = (size_t)ASK(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   p->shared_sm = (size_t)ASK(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   p->shared_reserved = (size_t)ASK(RESERVED_SHARED_MEMORY_PER_BLOCK);
   p->l2 = (size_t)ASK(L2_CACHE_SIZE);
   p->clock_khz = ASK(CLOCK_RATE);
   p->memory_clock_khz = ASK(MEMORY_CLOCK_RATE);
   p->memory_bus_bits = ASK(GLOBAL_MEMORY_BUS_WIDTH);
-  p->tma = ASK(TENSOR_MAP_ACCESS_SUPPORTED) != 0 && d->tmap_encode != NULL;
-  p->clusters = ASK(CLUSTER_LAUNCH) != 0 && d->launch_ex != NULL;
+  p->tma = d->tmap_encode != NULL &&
+           attribute(d, device, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, p->major >= 9);
+  p->clusters = d->launch_ex != NULL &&
+                attribute(d, device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, p->major >= 9);
   p->pools = ASK(MEMORY_POOLS_SUPPORTED) != 0 && d->alloc_async != NULL && d->pool_default != NULL;
+  return r;
 #undef ASK
 }
 
@@ -393,17 +412,33 @@ static Gpu *gpu_make(GpuRt *rt, const Driver *d) {
   return g;
 }
 
-/* The ordinal is checked here, for the driver would only say "invalid device". */
-static Status find_device(const Driver *d, int ordinal, CUdevice *device, Str *why) {
+/* 0 with a reason where it shows none. */
+static int count_devices(const Driver *d, Str *why) {
   int count = 0;
-  if (d->device_count(&count) == CUDA_SUCCESS && ordinal >= 0 && ordinal < count &&
-      d->device_get(device, ordinal) == CUDA_SUCCESS)
-    return ST_OK;
-  if (count == 0)
+  CUresult r = d->device_count(&count);
+  if (r == CUDA_SUCCESS && count > 0)
+    return count;
+  if (r == CUDA_SUCCESS || r == CUDA_ERROR_NO_DEVICE)
     gpu_say(why, "%s", advice(CUDA_ERROR_NO_DEVICE));
   else
+    gpu_say(why, "the driver does not count its devices: %s; %s", error_name(d, r), advice(r));
+  return 0;
+}
+
+/* The ordinal is checked here, for the driver would only say "invalid device". */
+static Status find_device(const Driver *d, int ordinal, CUdevice *device, Str *why) {
+  int count = count_devices(d, why);
+  if (count == 0)
+    return ST_DEVICE;
+  if (ordinal < 0 || ordinal >= count) {
     gpu_say(why, "there is no device cuda:%d: the driver shows %d, from cuda:0 to cuda:%d", ordinal,
             count, count - 1);
+    return ST_DEVICE;
+  }
+  CUresult r = d->device_get(device, ordinal);
+  if (r == CUDA_SUCCESS)
+    return ST_OK;
+  gpu_say(why, "the driver does not give cuda:%d: %s; %s", ordinal, error_name(d, r), advice(r));
   return ST_DEVICE;
 }
 
@@ -418,11 +453,14 @@ Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why) {
   if (st != ST_OK)
     return st;
   Gpu *g = gpu_make(rt, d);
-  if (!g)
+  if (!g) {
+    gpu_say(why, "out of memory");
     return ST_NOMEM;
+  }
   g->device = device;
-  read_props(d, device, ordinal, &g->props);
-  st = open_context(g);
+  st = gpu_result(g, read_props(d, device, ordinal, &g->props), "asking what it is", NULL);
+  if (st == ST_OK)
+    st = open_context(g);
   if (st != ST_OK) {
     gpu_say(why, "%s does not open: %s", g->props.name, gpu_why(g));
     gpu_close(g);
@@ -460,7 +498,6 @@ static void close_driver_side(Gpu *g) {
     (void)d->stream_free(g->stopper);
   if (g->context) {
     (void)d->set_current(NULL);
-    g->rt->current = NULL;
     (void)d->primary_release(g->device);
   }
 }
@@ -474,6 +511,8 @@ void gpu_close(Gpu *g) {
     gpu_module_unload(g, g->modules);
   if (!g->lost)
     close_driver_side(g);
+  if (g->rt->current == g)
+    g->rt->current = NULL;
   arena_free(g->tmap_arena);
   arena_free(g->why_arena);
   free(g);
@@ -487,16 +526,9 @@ bool gpu_built(void) {
 
 /* 0 with a reason rather than an error: callers fall back to the CPU. */
 int gpu_count(GpuRt *rt, Str *why) {
-  int count = 0;
   join_starter(rt);
   const Driver *d = driver_of(rt, why);
-  if (!d)
-    return 0;
-  if (d->device_count(&count) != CUDA_SUCCESS || count == 0) {
-    gpu_say(why, "%s", advice(CUDA_ERROR_NO_DEVICE));
-    return 0;
-  }
-  return count;
+  return d ? count_devices(d, why) : 0;
 }
 
 /* One line a device. */
@@ -523,10 +555,13 @@ void gpu_doctor_driver(GpuRt *rt, Str *out) {
   for (int i = 0; i < count; i++) {
     CUdevice device;
     GpuProps p;
-    if (d->device_get(&device, i) != CUDA_SUCCESS)
-      continue;
-    read_props(d, device, i, &p);
-    doctor_device(&p, out);
+    CUresult r = d->device_get(&device, i);
+    if (r == CUDA_SUCCESS)
+      r = read_props(d, device, i, &p);
+    if (r == CUDA_SUCCESS)
+      doctor_device(&p, out);
+    else
+      str_addf(out, "device      cuda:%d: %s\n", i, error_name(d, r));
   }
   arena_free(a);
 }

@@ -21,11 +21,13 @@ static CUresult raw_alloc(Gpu *g, CUdeviceptr *p, size_t bytes) {
 static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
   char want[24], have[24], all[24];
   size_t free_bytes = 0, total = 0;
-  (void)g->d->mem_info(&free_bytes, &total);
-  return gpu_refuse(
-      g, ST_NOMEM, "out of memory on cuda:%d: %s needs %s, %s of %s are free", g->props.ordinal,
-      what ? what : "a buffer", gpu_size_text(bytes, want, sizeof want),
-      gpu_size_text(free_bytes, have, sizeof have), gpu_size_text(total, all, sizeof all));
+  bool known = g->d->mem_info(&free_bytes, &total) == CUDA_SUCCESS;
+  (void)gpu_refuse(g, ST_NOMEM, "out of memory on cuda:%d: %s needs %s", g->props.ordinal,
+                   what ? what : "a buffer", gpu_size_text(bytes, want, sizeof want));
+  if (known)
+    str_addf(&g->why, ", %s of %s are free", gpu_size_text(free_bytes, have, sizeof have),
+             gpu_size_text(total, all, sizeof all));
+  return ST_NOMEM;
 }
 
 /* Gives unused memory of the pool back to the card.
@@ -63,10 +65,8 @@ Status gpu_free(Gpu *g, GpuPtr p) {
   if (!gpu_alive(g))
     return ST_DEVICE;
   if (g->pool)
-    GPU_TRY(g, g->d->free_async(p, g->main), NULL);
-  else
-    GPU_TRY(g, g->d->mem_free(p), NULL);
-  return ST_OK;
+    return gpu_result(g, g->d->free_async(p, g->main), "giving memory back", NULL);
+  return gpu_result(g, g->d->mem_free(p), "giving memory back", NULL);
 }
 
 Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
@@ -86,10 +86,10 @@ Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
 /* Made on first use: 8 MiB of pinned memory are not for programs that never copy much. */
 static Status staging_take(Gpu *g, size_t i, Staging **out) {
   Staging *s = &g->staging[i & 1];
-  if (!s->p) {
+  if (!s->p)
     GPU_TRY(g, g->d->host_alloc(&s->p, STAGING_BYTES, 0), "pinned memory for copies");
+  if (!s->done)
     GPU_TRY(g, g->d->event_new(&s->done, CU_EVENT_DISABLE_TIMING), NULL);
-  }
   *out = s;
   if (!s->busy)
     return ST_OK;
@@ -97,6 +97,16 @@ static Status staging_take(Gpu *g, size_t i, Staging **out) {
   if (st == ST_OK)
     s->busy = false;
   return st;
+}
+
+/* After a copy from or to it was queued. Where nothing would tell that the copy has ended, its end
+ * is waited for: the next piece must not come into its way. */
+static Status staging_sent(Gpu *g, Staging *s) {
+  CUresult r = g->d->event_record(s->done, g->main);
+  s->busy = r == CUDA_SUCCESS;
+  if (!s->busy)
+    (void)g->d->stream_sync(g->main);
+  return gpu_result(g, r, "marking the end of a copy", NULL);
 }
 
 /* Bytes of the piece that begins at `at`. */
@@ -120,9 +130,12 @@ Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n) {
     if (st != ST_OK)
       return st;
     memcpy(s->p, (const char *)src + at, piece(n, at));
-    GPU_TRY(g, g->d->upload(dst + at, s->p, piece(n, at), g->main), NULL);
-    GPU_TRY(g, g->d->event_record(s->done, g->main), NULL);
-    s->busy = true;
+    CUresult r = g->d->upload(dst + at, s->p, piece(n, at), g->main);
+    st = gpu_result(g, r, "copying to the device", NULL);
+    if (st == ST_OK)
+      st = staging_sent(g, s);
+    if (st != ST_OK)
+      return st;
   }
   return ST_OK;
 }
@@ -134,10 +147,9 @@ static Status queue_piece(Gpu *g, GpuPtr src, size_t n, size_t i) {
   Status st = staging_take(g, i, &s);
   if (st != ST_OK)
     return st;
-  GPU_TRY(g, g->d->download(s->p, src + at, piece(n, at), g->main), NULL);
-  GPU_TRY(g, g->d->event_record(s->done, g->main), NULL);
-  s->busy = true;
-  return ST_OK;
+  CUresult r = g->d->download(s->p, src + at, piece(n, at), g->main);
+  st = gpu_result(g, r, "copying from the device", NULL);
+  return st == ST_OK ? staging_sent(g, s) : st;
 }
 
 /* The next piece travels while this one is copied out. */
@@ -162,8 +174,10 @@ Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n) {
     return st;
   if (n > DIRECT_BYTES)
     return download_pieces(g, dst, src, n);
-  GPU_TRY(g, g->d->download(dst, src, n, g->main), NULL);
-  return gpu_result(g, g->d->stream_sync(g->main), "copying from the device", NULL);
+  CUresult r = g->d->download(dst, src, n, g->main);
+  if (r == CUDA_SUCCESS)
+    r = g->d->stream_sync(g->main);
+  return gpu_result(g, r, "copying from the device", NULL);
 }
 
 Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n) {

@@ -27,8 +27,12 @@ Status gpu_print_ring(Gpu *g, GpuPtr *out) {
     size_t bytes = sizeof(GpuPrintHead) + RING_WORDS * sizeof(uint64_t);
     GPU_TRY(g, g->d->mem_alloc(&g->ring, bytes), "the ring that kernels print to");
     Status st = clear(g, RING_WORDS);
-    if (st != ST_OK)
+    if (st != ST_OK) { /* what lies there would be taken for lines */
+      if (!g->lost)
+        (void)g->d->mem_free(g->ring);
+      g->ring = 0;
       return st;
+    }
   }
   *out = g->ring;
   return ST_OK;
@@ -81,14 +85,18 @@ Status gpu_print_take(Gpu *g, Arena *a, GpuPrintLine **lines, size_t *n, uint32_
   if (!g->ring)
     return ST_OK;
   Status st = gpu_download(g, &head, g->ring, sizeof head);
-  if (st != ST_OK || head.used == 0)
+  if (st == ST_OK && head.used == 0)
     return st;
   /* the last line may have been cut off by the end: nothing was written of it */
-  size_t words = head.used < RING_WORDS ? head.used : RING_WORDS;
-  uint64_t *w = arena_calloc(a, words, sizeof *w);
-  st = gpu_download(g, w, g->ring + sizeof head, words * sizeof *w);
-  if (st != ST_OK)
+  size_t words = st == ST_OK && head.used < RING_WORDS ? head.used : RING_WORDS;
+  uint64_t *w = st == ST_OK ? arena_calloc(a, words, sizeof *w) : NULL;
+  if (st == ST_OK)
+    st = gpu_download(g, w, g->ring + sizeof head, words * sizeof *w);
+  if (st != ST_OK) {
+    if (!g->lost)
+      (void)clear(g, words); /* these lines are lost: they are not those of later calls */
     return st;
+  }
   read_lines(w, words, a, lines, n);
   *dropped = head.dropped;
   return clear(g, words);

@@ -126,9 +126,10 @@ Tensor *host_tensor(Session *s, Value v, Span span, const char *what) {
                    v.kind == VAL_LIST ? "tensor(f32, [...]) makes a tensor of a list" : NULL,
                    "%s must be a tensor, not %s", what, val_describe(s, v));
   Str why = session_str(s);
-  if (!device_settle(s, v.as.tensor, &why))
-    host_fail(s, E0420, span, "%s", str_text(&why));
-  return v.as.tensor;
+  if (device_settle(s, v.as.tensor, &why))
+    return v.as.tensor;
+  diag_add(&s->diags, E0420, span, "%s", str_text(&why));
+  host_fail_with(s, device_fetch_status(v.as.tensor));
 }
 
 /* The argument is numbered from 1 in messages. */

@@ -30,10 +30,11 @@ SessionGpu *device_state(Session *s) {
 /* StorageDevice.fetch: the wait for queued work happens inside the download. */
 static bool fetch(void *handle, void *host, size_t bytes, Str *why) {
   Buffer *b = handle;
-  if (gpu_download(b->g->gpu, host, b->p, bytes) == ST_OK)
+  b->fetched = gpu_download(b->g->gpu, host, b->p, bytes);
+  if (b->fetched == ST_OK)
     return true;
   if (why)
-    str_add(why, gpu_why(b->g->gpu));
+    str_addf(why, "on %s cannot be read: %s", b->g->name, gpu_why(b->g->gpu));
   return false;
 }
 

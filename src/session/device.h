@@ -33,6 +33,7 @@ struct SessionGpu {                /* one device; Session.gpu is the one in use 
 typedef struct Buffer { /* a storage's device copy */
   SessionGpu *g;
   GpuPtr p;
+  Status fetched; /* of the last copy to the host */
 } Buffer;
 
 struct DeviceProgram {

@@ -93,8 +93,8 @@ static void add_line(const CudaPrint *print, const GpuPrintLine *line, Str *out)
   str_addc(out, '\n');
 }
 
-/* Writes what the queued calls printed. */
-static void show_prints(Session *s) {
+/* Writes what the queued calls printed; `last` is the place of the last of them. */
+static void show_prints(Session *s, Span last) {
   SessionGpu *g = s->gpu;
   GpuPrintLine *line = NULL;
   size_t n = 0;
@@ -103,8 +103,10 @@ static void show_prints(Session *s) {
   bool any = false;
   for (size_t i = 0; i < g->nqueued; i++)
     any = any || g->queued[i].text->nprints > 0;
-  if (!any || gpu_print_take(g->gpu, s->line, &line, &n, &dropped) != ST_OK)
-    return;
+  if (any && gpu_print_take(g->gpu, s->line, &line, &n, &dropped) != ST_OK) {
+    g->nqueued = 0;
+    device_failed(s, last);
+  }
   for (size_t i = 0; i < n; i++) {
     const CudaText *text = line[i].call < g->nqueued ? g->queued[line[i].call].text : NULL;
     if (text && line[i].line < (uint32_t)text->nprints)
@@ -138,7 +140,7 @@ void device_finish(Session *s) {
     s->gpu->nqueued = 0; /* a lost device is told of once; the CPU goes on */
     device_failed(s, last);
   }
-  show_prints(s);
+  show_prints(s, last);
   check_faults(s);
 }
 
@@ -158,4 +160,9 @@ bool device_settle(Session *s, Tensor *t, Str *why) {
     return true;
   device_finish(s);
   return tensor_to_host(t, why);
+}
+
+Status device_fetch_status(const Tensor *t) {
+  const Buffer *b = storage_device_handle(t->storage);
+  return b && b->fetched != ST_OK ? b->fetched : ST_FAIL;
 }

@@ -284,6 +284,8 @@ void device_forget(Session *s);
 void device_free(Session *s);
 /* Makes the host copy valid and reports faults of calls that are still queued. */
 bool device_settle(Session *s, Tensor *t, Str *why);
+/* After it failed: what the device's copy ended with; ST_FAIL where host memory was short. */
+Status device_fetch_status(const Tensor *t);
 /* Whether kernels run on a GPU. Opens it on first use; fails where it was asked for by name and is
  * not there. */
 bool device_is_gpu(Session *s);

@@ -130,11 +130,13 @@ Storage *storage_new_mapped(void *base, size_t length, size_t before, size_t byt
   return s;
 }
 
-/* Only the device has the data; host memory is asked for when the host first reads. */
+/* Only the device has the data; host memory is asked for when the host first reads. The handle is
+ * taken over also where this fails. */
 Storage *storage_new_device(size_t bytes, const StorageDevice *device, void *handle, Str *why) {
   Storage *s = calloc(1, sizeof *s);
   if (!s) {
     tensor_why(why, "needs memory, and there is none");
+    device->release(handle);
     return NULL;
   }
   s->refs = 1;

@@ -137,8 +137,10 @@ Tensor *tensor_of_storage(DType t, int rank, const int64_t *extent, Storage *s, 
 Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
                              void *handle, Str *why) {
   size_t bytes = 0;
-  if (!check_shape(t, rank, extent, &bytes, why))
+  if (!check_shape(t, rank, extent, &bytes, why)) {
+    device->release(handle);
     return NULL;
+  }
   return finish(t, rank, extent, storage_new_device(bytes, device, handle, why), why);
 }
 

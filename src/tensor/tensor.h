@@ -63,7 +63,8 @@ typedef enum TensorFill { TENSOR_UNSET, TENSOR_ZERO } TensorFill;
 /* A new contiguous tensor with one reference. NULL, with words added to why, when the shape is
  * wrong, its size overflows, or memory is short. */
 Tensor *tensor_new(DType t, int rank, const int64_t *extent, TensorFill fill, Str *why);
-/* As tensor_new, but host memory is only allocated when first needed (a device result). */
+/* As tensor_new, but host memory is only allocated when first needed (a device result). The handle
+ * is taken over, and released where this fails. */
 Tensor *tensor_new_on_device(DType t, int rank, const int64_t *extent, const StorageDevice *device,
                              void *handle, Str *why);
 /* One reference more, and one less: with the last one the tensor goes. */

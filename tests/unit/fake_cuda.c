@@ -552,10 +552,10 @@ void fake_cuda_fail(const char *name, int nth, int with) {
   fake.nth = nth;
   fake.with = (CUresult)with;
 }
-/* Whether that call is still to come. */
-PROBE bool fake_cuda_failing(void);
-bool fake_cuda_failing(void) {
-  return fake.fails != NULL;
+/* Calls of that function until the one that fails; 0: it has failed. */
+PROBE int fake_cuda_waiting(void);
+int fake_cuda_waiting(void) {
+  return fake.fails ? fake.nth : 0;
 }
 /* A device that was lost, and what it held, is as new: for the next session of a test. */
 PROBE void fake_cuda_renew(void);

@@ -1,0 +1,406 @@
+/* check_fake_session.c: a session on a driver without a GPU (fake_cuda.c): each function of the
+ * driver fails once, at each of its calls in turn, in each of three ways; then the message is
+ * clear, the session goes on, and nothing is left behind. Also residency, the pool, several
+ * devices, the helper thread. Needs NVRTC for the kernels; 77, skipped, without. */
+#include <check.h>
+#include <dlfcn.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu/gpu.h"
+#include "session/session.h"
+
+enum { NO_MEMORY = 2, ILLEGAL = 700, UNKNOWN = 999 }; /* the driver's numbers */
+
+typedef struct Fake {
+  int (*alive)(void), (*launches)(void);
+  long (*calls)(void);
+  void (*inject)(const char *name, int nth, int with);
+  int (*waiting)(void);
+  void (*renew)(void);
+  bool (*started_elsewhere)(void);
+} Fake;
+
+static Fake fake;
+static FILE *nowhere;
+static char cache[] = "/tmp/tilesh-fake-XXXXXX";
+
+static void find(void *lib, const char *name, void *fn) {
+  void *p = dlsym(lib, name);
+  ck_assert_ptr_nonnull(p);
+  memcpy(fn, &p, sizeof p);
+}
+
+static void setup(void) {
+  void *lib = dlopen("./libcuda.so.1", RTLD_NOW);
+  ck_assert_msg(lib != NULL, "%s", dlerror());
+  find(lib, "fake_cuda_alive", &fake.alive);
+  find(lib, "fake_cuda_launches", &fake.launches);
+  find(lib, "fake_cuda_calls", &fake.calls);
+  find(lib, "fake_cuda_fail", &fake.inject);
+  find(lib, "fake_cuda_waiting", &fake.waiting);
+  find(lib, "fake_cuda_renew", &fake.renew);
+  find(lib, "fake_cuda_started_elsewhere", &fake.started_elsewhere);
+  nowhere = fopen("/dev/null", "w");
+  ck_assert_ptr_nonnull(nowhere);
+  fake.renew();
+}
+
+static void teardown(void) {
+  fclose(nowhere);
+}
+
+static Session *open_session(const char *device) {
+  SessionOptions o = {.device = device, .threads = 1, .bench_bursts = 1, .out = nowhere};
+  Session *s = session_new(&o);
+  ck_assert_ptr_nonnull(s);
+  return s;
+}
+
+static Status run(Session *s, const char *text) {
+  return session_run_text(s, "t", text, strlen(text));
+}
+
+static const char *message(Session *s) {
+  const DiagSink *d = session_diags(s);
+  return d->n ? d->v[0]->text : "";
+}
+
+static void must(Session *s, const char *text) {
+  Status status = run(s, text);
+  ck_assert_msg(status == ST_OK, "%s", message(s));
+}
+
+/* The driver adds for `add`; what it does for other kernels is nothing. */
+#define ADD                                                                                        \
+  "kernel add(A: f32[N], B: f32[N]) -> (C: f32[N]) {\n"                                            \
+  "  for i in parallel(N) { C[i] = A[i] + B[i] }\n"                                                \
+  "}\n"
+/* Copies by the tensor memory accelerator, more than 48 KiB of shared memory; a kernel that prints.
+ */
+#define OTHERS                                                                                     \
+  "kernel mm(A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]) {\n"                                    \
+  "  grid bx, by = ceildiv(N, 128), ceildiv(M, 128)\n"                                             \
+  "  shared As: f16[128, 64], Bs: f16[64, 128]\n"                                                  \
+  "  fragment acc: f32[128, 128] = 0\n"                                                            \
+  "  for ko in pipelined(ceildiv(K, 64), 3) {\n"                                                   \
+  "    copy(A[by*128, ko*64], As)\n"                                                               \
+  "    copy(B[ko*64, bx*128], Bs)\n"                                                               \
+  "    acc += As @ Bs\n"                                                                           \
+  "  }\n"                                                                                          \
+  "  copy(acc, C[by*128, bx*128])\n"                                                               \
+  "}\n"                                                                                            \
+  "kernel say(A: f32[N]) -> (C: f32[N]) {\n"                                                       \
+  "  for i in parallel(N) { C[i] = A[i] }\n"                                                       \
+  "  print(\"here\", N)\n"                                                                         \
+  "}\n"
+
+/* Everything that asks the driver for something: large and small copies both ways, several devices,
+ * calls with and without outputs of their own, times, prints, tensor maps, what is empty. */
+static const char everything[] = ADD OTHERS "let x = arange(f32, 4)\n"
+                                            "let big = ones(f32, 1100000)\n"
+                                            "let none = zeros(f16, (0, 64))\n"
+                                            "fn work() {\n"
+                                            "  use_device(\"cuda:0\")\n"
+                                            "  let a = add(x, x)\n"
+                                            "  let c = add(big, big)\n"
+                                            "  for i in range(3) { add(c, big, out = a2) }\n"
+                                            "  assert all(a == x + x) and all(a2 == big * 3)\n"
+                                            "  use_device(\"cuda:1\")\n"
+                                            "  let d = add(a, c2)\n"
+                                            "  assert all(d == x * 3)\n"
+                                            "  use_device(\"cuda:0\")\n"
+                                            "  let t = bench(add(x, x))\n"
+                                            "  say(x)\n"
+                                            "  mm(ones(f16, (128, 64)), ones(f16, (64, 128)))\n"
+                                            "  mm(none, ones(f16, (64, 128)))\n"
+                                            "}\n"
+                                            "let a2 = zeros(f32, 1100000)\n"
+                                            "let c2 = arange(f32, 4)\n";
+
+static const char *const functions[] = {
+#define DRIVER(member, symbol, args) symbol,
+#define DRIVER_LATER DRIVER
+#include "gpu/driver.def"
+};
+
+typedef struct Trial {
+  const char *function;
+  int nth, with;
+} Trial;
+
+/* Words of the driver or of ours, never an empty message and never another error. */
+static void check_message(Session *s, const Trial *t, Status status) {
+  const char *text = message(s);
+  bool words = strstr(text, "CUDA_ERROR_") || strstr(text, "out of memory") ||
+               strstr(text, "the device") || strstr(text, "driver");
+  ck_assert_msg((status == ST_DEVICE || status == ST_NOMEM) && words,
+                "%s, call %d, error %d: status %d, \"%s\"", t->function, t->nth, t->with,
+                (int)status, text);
+}
+
+/* One session in which that call fails; whether it came to that call. */
+static bool survives(const Trial *t) {
+  Session *s = open_session("cuda:0");
+  fake.inject(t->function, t->nth, t->with);
+  Status status = run(s, everything);
+  bool defined = status == ST_OK;
+  if (defined)
+    status = run(s, "work()");
+  bool failed = !fake.waiting();
+  fake.inject(NULL, 0, 0);
+  if (getenv("CHECK_FAKE_VERBOSE"))
+    fprintf(stderr, "%s %d %d: %d %s\n", t->function, t->nth, t->with, (int)status, message(s));
+  if (status != ST_OK)
+    check_message(s, t, status);
+  ck_assert_msg(failed || status == ST_OK, "%s: %s", t->function, message(s));
+  (void)session_use_device(s, "cpu");
+  if (!defined)
+    must(s, everything);
+  must(s, "assert all(add(x, x) == x + x)\nassert all(big == 1)\n");
+  if (t->with != ILLEGAL && strcmp(t->function, "cuInit") != 0) {
+    must(s, everything);
+    must(s, "work()");
+  }
+  if (!failed && t->with != ILLEGAL) { /* what only closing calls */
+    fake.inject(t->function, t->nth, t->with);
+    session_free(s);
+    failed = !fake.waiting();
+    fake.inject(NULL, 0, 0);
+  } else {
+    session_free(s);
+  }
+  /* what could not be given back is left, once */
+  bool frees = strstr(t->function, "CtxSetCurrent") || strstr(t->function, "Free") ||
+               strstr(t->function, "Destroy") || strstr(t->function, "Unload") ||
+               strstr(t->function, "Release");
+  if (t->with != ILLEGAL)
+    ck_assert_msg(fake.alive() <= (frees ? 1 : 0), "%s, call %d, error %d: %d left", t->function,
+                  t->nth, t->with, fake.alive());
+  fake.renew();
+  return failed;
+}
+
+START_TEST(every_call_fails_once) {
+  static const int with[] = {UNKNOWN, NO_MEMORY, ILLEGAL};
+  for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+    Trial t = {functions[f], 1, with[_i]};
+    while (t.nth < 200 && survives(&t))
+      t.nth++;
+  }
+}
+END_TEST
+
+/* ---- what is asked of the driver, and what is not
+ * ------------------------------------------------ */
+
+/* Runs the text and says whether the driver was asked for that function. */
+static bool asks(Session *s, const char *function, const char *text) {
+  fake.inject(function, 1 << 30, UNKNOWN);
+  must(s, text);
+  bool asked = fake.waiting() < 1 << 30;
+  fake.inject(NULL, 0, 0);
+  return asked;
+}
+
+#define ASKED(function, text) ck_assert_msg(asks(s, function, text), "%s: %s", function, text)
+#define NOT_ASKED(function, text) ck_assert_msg(!asks(s, function, text), "%s: %s", function, text)
+
+static const char upload[] = "cuMemcpyHtoDAsync_v2", download[] = "cuMemcpyDtoHAsync_v2",
+                  pinned[] = "cuMemHostAlloc", query[] = "cuStreamQuery",
+                  pool[] = "cuMemAllocAsync", plain[] = "cuMemAlloc_v2";
+
+/* Data goes to the device when a kernel wants it, and back when the host does; each once. */
+START_TEST(tensors_move_when_needed) {
+  Session *s = open_session("cuda:0");
+  must(s, ADD "let x = arange(f32, 4)\nvar z = add(x, x)\n");
+  NOT_ASKED(upload, "z = add(x, x)");
+  NOT_ASKED(download, "z = add(z, x)");
+  ASKED(download, "assert all(z == x * 3)");
+  NOT_ASKED(download, "assert all(z == x * 3)");
+  NOT_ASKED(upload, "z = add(z, z)");
+  must(s, "x[0] = 7.0");
+  ASKED(upload, "z = add(x, x)");
+  NOT_ASKED(upload, "add(x, x, out = z)");
+  ASKED(download, "assert z[0] == 14 and z[3] == 6");
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
+/* Calls wait for nothing; the end of the text does. */
+START_TEST(calls_are_queued) {
+  Session *s = open_session("cuda:0");
+  must(s, ADD "let x = arange(f32, 4)\nlet z = add(x, x)\n"
+              "fn many() { for i in range(500) { add(x, x, out = z) } }\n");
+  int launches = fake.launches();
+  long calls = fake.calls();
+  must(s, "many()");
+  ck_assert_int_eq(fake.launches() - launches, 500);
+  ck_assert_int_le(fake.calls() - calls, 500 + 5);
+  ASKED(query, "add(x, x, out = z)");
+  session_free(s);
+}
+END_TEST
+
+/* Large copies go through pinned memory, small ones do not. */
+START_TEST(large_copies_are_staged) {
+  Session *s = open_session("cuda:0");
+  must(s, ADD
+       "let small = ones(f32, 4)\nadd(small, small)\nlet x = ones(f32, 100000)\nlet y = x + 1\n");
+  NOT_ASKED(pinned, "assert all(add(small, small) == 2)");
+  ASKED(pinned, "let z = add(x, y)");
+  NOT_ASKED(pinned, "assert all(z == 3)");
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
+START_TEST(memory_comes_from_the_pool_where_there_is_one) {
+  static const char *const kinds[][2] = {{plain, pool}, {pool, plain}};
+  for (int k = 0; k < 2; k++) {
+    if (k == 1)
+      setenv("FAKE_CUDA_NO_POOL", "1", 1);
+    Session *s = open_session("cuda:0");
+    must(s, ADD "let x = ones(f32, 4)\nadd(x, x)\n");
+    NOT_ASKED(kinds[k][0], "assert all(add(x, x) == 2)");
+    ASKED(kinds[k][1], "assert all(add(x, x) == 2)");
+    session_free(s);
+    ck_assert_int_eq(fake.alive(), 0);
+  }
+}
+END_TEST
+
+/* What is short is named; memory that the pool only keeps is given back first; the session and its
+ * tensors stay. */
+START_TEST(out_of_memory_is_named) {
+  setenv("FAKE_CUDA_MEMORY", "1000000", 1);
+  Session *s = open_session("cuda:0");
+  must(s, ADD "let x = ones(f32, 50000)\n");
+  must(s, "let y = add(x, x)");
+  Status status = run(s, "let z = add(y, y)\nlet w = add(z, y)\nlet v = add(w, z)");
+  ck_assert_int_eq(status, ST_DEVICE);
+  ck_assert_msg(strstr(message(s), "out of memory on cuda:0: C needs 195 KiB, ") != NULL, "%s",
+                message(s));
+  must(s, "assert all(y == 2) and all(w == 6)");
+  session_free(s);
+  s = open_session("cuda:0");
+  must(s, ADD "for i in range(3) { let a = ones(f32, 50000 + i)\nassert all(add(a, a) == 2) }\n"
+              "let b = ones(f32, 70000)\nassert all(add(b, b) == 2)\n");
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
+/* Devices stay open, each with its context; tensors follow the kernel. */
+START_TEST(several_devices) {
+  Session *s = open_session("cuda:0");
+  must(s, ADD "let x = arange(f32, 100)\nlet a = add(x, x)\n"
+              "use_device(\"cuda:1\")\nlet b = add(a, x)\n"
+              "use_device(\"cuda:0\")\nlet c = add(b, a)\n"
+              "use_device(\"cuda:1\")\nadd(c, b, out = a)\n"
+              "use_device(\"cpu\")\nassert all(a == x * 8) and all(c == x * 5)\n");
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
+/* Numbers count what the variable shows, and what it hides is not there. */
+START_TEST(devices_that_are_visible) {
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  Session *s = open_session("cuda:0");
+  must(s, ADD "let x = ones(f32, 4)\nassert all(add(x, x) == 2)");
+  ck_assert_int_eq(run(s, "use_device(\"cuda:1\")"), ST_DEVICE);
+  ck_assert_ptr_nonnull(strstr(message(s), "the driver shows 1"));
+  session_free(s);
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  s = open_session("cuda:0");
+  ck_assert_int_eq(run(s, "let y = 1"), ST_DEVICE);
+  ck_assert_ptr_nonnull(strstr(message(s), "check CUDA_VISIBLE_DEVICES"));
+  session_free(s);
+  s = open_session(NULL); /* not asked for: the evaluator */
+  must(s, ADD "let x = ones(f32, 4)\nassert all(add(x, x) == 2)");
+  ck_assert_str_eq(session_device(s), "cpu");
+  session_free(s);
+}
+END_TEST
+
+/* A text with kernels starts the driver beside what is read; one without never asks for it. */
+START_TEST(the_driver_starts_beside) {
+  long calls = fake.calls();
+  Session *s = open_session(NULL);
+  must(s, "let x = ones(f32, 4)\nassert all(x + x == 2)");
+  ck_assert_int_eq(fake.calls(), calls);
+  must(s, ADD "assert all(add(x, x) == 2)");
+  ck_assert_str_eq(session_device(s), "cuda:0");
+  ck_assert(fake.started_elsewhere());
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
+/* After a fault that ends the context nothing asks the device any more, and what the host has
+ * stays. */
+START_TEST(a_lost_device_is_left_alone) {
+  Session *s = open_session("cuda:0");
+  must(s, ADD
+       "kernel illegal(A: f32[N]) -> (C: f32[N]) { for i in parallel(N) { C[i] = A[i] } }\n"
+       "let x = arange(f32, 4)\nlet y = add(x, x)\nassert all(y == x * 2)\nlet z = add(y, x)\n");
+  ck_assert_int_eq(run(s, "illegal(x)"), ST_DEVICE);
+  ck_assert_ptr_nonnull(strstr(message(s), "the device is lost"));
+  long calls = fake.calls();
+  ck_assert_int_eq(run(s, "add(x, x)"), ST_DEVICE);
+  ck_assert_int_eq(run(s, "print(z)"), ST_DEVICE);
+  must(s, "use_device(\"cpu\")\nassert all(add(x, y) == x * 3)");
+  session_free(s);
+  ck_assert_int_eq(fake.calls(), calls);
+}
+END_TEST
+
+/* Without NVRTC nothing can be launched. */
+static bool has_compiler(void) {
+  Arena *a = arena_new(NULL, "test");
+  GpuRt *rt = gpu_rt_new(NULL);
+  Str out = str_new(a);
+  gpu_doctor(rt, &out);
+  bool has = !strstr(str_text(&out), "NVRTC       missing");
+  gpu_rt_free(rt);
+  arena_free(a);
+  return has;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *walk) {
+  (void)st, (void)kind, (void)walk;
+  return remove(path);
+}
+
+int main(void) {
+  setenv("TILESH_CUDA_PATH", ".:/usr/local/cuda/lib64:/usr/local/cuda/lib", 1);
+  setenv("FAKE_CUDA_DEVICES", "2", 1);
+  if (!gpu_built() || !has_compiler() || !mkdtemp(cache))
+    return 77;
+  setenv("TILESH_CACHE_DIR", cache, 1);
+  Suite *suite = suite_create("session, fake driver");
+  TCase *c = tcase_create("session, fake driver");
+  tcase_set_timeout(c, 600);
+  tcase_add_checked_fixture(c, setup, teardown);
+  tcase_add_test(c, tensors_move_when_needed);
+  tcase_add_test(c, calls_are_queued);
+  tcase_add_test(c, large_copies_are_staged);
+  tcase_add_test(c, memory_comes_from_the_pool_where_there_is_one);
+  tcase_add_test(c, out_of_memory_is_named);
+  tcase_add_test(c, several_devices);
+  tcase_add_test(c, devices_that_are_visible);
+  tcase_add_test(c, the_driver_starts_beside);
+  tcase_add_test(c, a_lost_device_is_left_alone);
+  tcase_add_loop_test(c, every_call_fails_once, 0, 3);
+  suite_add_tcase(suite, c);
+  SRunner *r = srunner_create(suite);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  (void)nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
