@@ -59,6 +59,7 @@ DType ir_operand_want(const IrOperands *o, int i, DType want) {
   case RULE_PACK:
     return DT_F32;
   case RULE_UNPACK:
+  case RULE_WORDS:
     return DT_U32;
   case RULE_DESC:
     return DT_I32;

@@ -334,7 +334,7 @@ static DType call_type(Printer *p, const IrExpr *e) {
     narrow = cuda_ctype(p, e->arg[i]) == C_INT;
   if (e->nargs == 0 || e->op == OP_PACK_BF16 || e->op == OP_PACK_F16 || dtype_is_float(t))
     return t == DT_F64 ? DT_F64 : DT_F32;
-  if (e->op >= OP_LOW_BF16 && e->op <= OP_HIGH_F16)
+  if ((e->op >= OP_LOW_BF16 && e->op <= OP_HIGH_F16) || e->op == OP_PRMT)
     return DT_F32; /* no suffix: there is one type only */
   return narrow && e->op != OP_POPCOUNT && e->op != OP_CLZ ? DT_I32 : t;
 }

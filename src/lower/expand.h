@@ -70,7 +70,9 @@ bool expand_dot(Simple *s, IrStmt *st);
 /* expand_layout.c: the element's offset, i32, of a tile with a map of its own. */
 IrExpr *expand_mapped(Simple *s, const Place *p, IrExpr *const *at);
 
-/* Shared tiles lie as their copies and products want them. */
+/* Shared tiles lie as their copies and products want them: the way round, which products' results
+ * depend on, before layouts are inferred (a fragment that is none, after); then the banks. */
+void expand_lay_columns(Simple *s);
 void expand_lay_tiles(Simple *s);
 
 /* expand_loop.c: pipelined loops */

@@ -49,11 +49,12 @@ static MmaKind kind_of(const IrDot *d) {
   return (MmaKind){.type = t, .step = 32 / size, .each = 4 / size, .na = 4, .nb = 2};
 }
 
-/* Whether both operands of f8 lie along K, in whole steps of 32. */
-static bool lies_along(Simple *s, const IrDot *d, const MmaKind *kind) {
+/* Whether both operands of f8 come four at a time, in whole steps of 32. */
+static bool comes_by_words(Simple *s, const IrDot *d, const MmaKind *kind, FragPairs pairs) {
   return is_f8(d->a.buf->dtype) && is_f8(d->b.buf->dtype) &&
-         ir_region_extent(&d->a, 1) % kind->step == 0 && mma_by_matrix(s, kind, &d->a, true) &&
-         mma_by_matrix(s, kind, &d->b, false);
+         ir_region_extent(&d->a, 1) % kind->step == 0 &&
+         (pairs.rows || mma_by_matrix(s, kind, &d->a, true)) &&
+         (pairs.columns || mma_by_matrix(s, kind, &d->b, false));
 }
 
 /* By how much the sums of f8 as f16 are too small, because e4m3 is. */
@@ -68,14 +69,14 @@ static bool has_parts(const MmaKind *kind, const IrDot *d) {
   return (is_f8(kind->type) && d->promote != 0) || shrinks(kind, d) > 1;
 }
 
-/* f8 by its own instruction or by words of f16, where it lies along K and parts have registers. */
-static MmaKind best_kind(Simple *s, const IrDot *d, int64_t sums) {
+/* f8 by its own instruction or by words of f16, where its words and parts have registers. */
+static MmaKind best_kind(Simple *s, const IrDot *d, int64_t sums, FragPairs pairs) {
   MmaKind own = {.type = d->a.buf->dtype, .step = 32, .each = 4, .na = 4, .nb = 2};
   MmaKind words = {.type = DT_F16, .step = 32, .each = 4, .na = 8, .nb = 4, .by_words = true};
   bool native = s->target->arch >= ARCH_SM89 && d->b.buf->dtype == own.type;
   const MmaKind *best = native ? &own : &words;
   bool fits = !has_parts(best, d) || sums <= MOST_PROMOTED;
-  return fits && lies_along(s, d, best) ? *best : kind_of(d);
+  return fits && comes_by_words(s, d, best, pairs) ? *best : kind_of(d);
 }
 
 bool expand_is_mma(Simple *s, const IrDot *d) {
@@ -132,10 +133,28 @@ static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
   return best >= 0;
 }
 
+/* The pairs in which operands would come, and the instruction for them. */
+static FragPairs pairs_of(Simple *s, const IrDot *d, int rows, int columns, MmaKind *kind) {
+  int64_t mg = ir_region_extent(&d->c, 0) / (MMA_ROWS * rows);
+  int64_t ng = ir_region_extent(&d->c, 1) / (MMA_COLUMNS * columns);
+  MmaKind any = {.step = 0};
+  FragPairs p = {mma_by_pairs(s, &any, &d->a, true),
+                 mma_by_pairs(s, &any, &d->b, false) && ng % 2 == 0};
+  *kind = best_kind(s, d, 4 * mg * ng, p);
+  return kind->converted ? (FragPairs){false, false} : p;
+}
+
 bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
   int rows, columns;
-  return split_warps(s, d, &rows, &columns) &&
-         frag_accumulator(f, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1), rows, columns);
+  MmaKind kind;
+  if (!split_warps(s, d, &rows, &columns))
+    return false;
+  FragPairs pairs = pairs_of(s, d, rows, columns, &kind);
+  if (s->no_pairs)
+    pairs = (FragPairs){false, false};
+  s->pairs |= pairs.rows || pairs.columns;
+  return frag_paired(f, ir_region_extent(&d->c, 0), ir_region_extent(&d->c, 1), rows, columns,
+                     pairs);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -158,6 +177,20 @@ IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
   return ir_ref(s->k, v);
 }
 
+/* One instruction's sums, which are every other one of eight where columns come in pairs; the
+ * compiler names registers so that nothing is moved. */
+static void move_sums(Mma *m, IrBuffer *sums, IrExpr *g, IrExpr *h, bool load) {
+  Simple *s = m->s;
+  IrExpr *pair = low_quotient(s, h, 2), *c = low_mul(s, g, low_i32(s, 4 * m->ng));
+  c = low_add(s, low_add(s, c, low_mul(s, pair, low_i32(s, 8))),
+              ir_op2(s->k, OP_MOD, h, low_i32(s, 2)));
+  for (int i = 0; i < 4; i++) {
+    IrAccess one = {.buf = sums, .index = {low_i32(s, i)}};
+    IrAccess at = {.buf = m->c, .index = {low_add(s, c, low_i32(s, 2 * i))}};
+    low_emit_store(s, load ? one : at, ir_ref(s->k, low_emit_load(s, "x", load ? at : one)));
+  }
+}
+
 /* All blocks of the warp's result: f64 has instructions of 8 rows, words of f8 take two. */
 static void multiply(Mma *m, IrExpr *step) {
   Simple *s = m->s;
@@ -165,20 +198,27 @@ static void multiply(Mma *m, IrExpr *step) {
   bool rows = m->kind.type == DT_F64;
   int n = rows || m->kind.by_words ? 2 : 1, nc = rows ? 2 : 4, na = m->kind.na / n;
   IrExpr *g = mma_unrolled(s, "g", m->mg, 1), *h = mma_unrolled(s, "h", m->ng, 1);
-  IrExpr *c = low_add(s, low_mul(s, g, low_i32(s, 4 * m->ng)), low_mul(s, h, low_i32(s, 4)));
+  IrExpr *c = low_i32(s, 0);
+  IrBuffer *sums = m->pairs.columns ? registers(s, "sum", m->c->dtype, 4) : m->c;
+  if (m->pairs.columns)
+    move_sums(m, sums, g, h, true);
+  else
+    c = low_add(s, low_mul(s, g, low_i32(s, 4 * m->ng)), low_mul(s, h, low_i32(s, 4)));
   IrExpr *a = low_add(s, low_mul(s, step, low_i32(s, m->kind.na * m->mg)),
                       low_mul(s, g, low_i32(s, m->kind.na)));
   IrExpr *b = low_add(s, low_mul(s, step, low_i32(s, m->kind.nb * m->ng)),
                       low_mul(s, h, low_i32(s, m->kind.nb)));
   for (int i = 0; i < n; i++) {
     IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 4);
-    o[0] = low_regs(m->c, low_add(s, c, low_i32(s, rows ? nc * i : 0)), nc);
+    o[0] = low_regs(sums, low_add(s, c, low_i32(s, rows ? nc * i : 0)), nc);
     o[1] = low_regs(m->a, low_add(s, a, low_i32(s, na * i)), na);
     o[2] = m->kind.by_words ? low_regs(m->b, low_add(s, b, low_i32(s, 2 * i)), 2)
                             : low_regs(m->b, b, m->kind.nb);
     o[3] = (IrOperand){.kind = IRO_DTYPE, .dtype = m->kind.type};
     low_emit(s, IRK_OP)->as.op = (IrOp){OP_MMA_SYNC, o, 4};
   }
+  if (m->pairs.columns)
+    move_sums(m, sums, g, h, false);
   low_enter(s, before);
 }
 
@@ -262,14 +302,22 @@ static void by_parts(Mma *m, IrBuffer *c) {
 /* What the product is, if it is one of warps. */
 static bool plan(Simple *s, const IrDot *d, Mma *m) {
   const Frag *c = low_place_of(s, d->c.buf)->frag;
-  Frag want;
+  Frag plain, paired;
+  int64_t rows = ir_region_extent(&d->c, 0), columns = ir_region_extent(&d->c, 1);
   *m = (Mma){.s = s, .d = d};
-  if (!c || !expand_is_mma(s, d) || !split_warps(s, d, &m->rows, &m->columns) ||
-      !expand_dot_frag(s, d, &want) || !frag_equal(c, &want))
+  if (!c || !expand_is_mma(s, d) || !split_warps(s, d, &m->rows, &m->columns))
     return false;
-  m->mg = ir_region_extent(&d->c, 0) / (MMA_ROWS * m->rows);
-  m->ng = ir_region_extent(&d->c, 1) / (MMA_COLUMNS * m->columns);
-  m->kind = best_kind(s, d, 4 * m->mg * m->ng);
+  m->pairs = pairs_of(s, d, m->rows, m->columns, &m->kind);
+  if (!frag_paired(&paired, rows, columns, m->rows, m->columns, m->pairs) ||
+      !frag_accumulator(&plain, rows, columns, m->rows, m->columns))
+    return false;
+  if (!frag_equal(c, &paired))
+    m->pairs = (FragPairs){false, false};
+  if (!frag_equal(c, m->pairs.rows || m->pairs.columns ? &paired : &plain))
+    return false;
+  m->mg = rows / (MMA_ROWS * m->rows);
+  m->ng = columns / (MMA_COLUMNS * m->columns);
+  m->kind = best_kind(s, d, 4 * m->mg * m->ng, m->pairs);
   m->kg = ir_region_extent(&d->a, 1) / m->kind.step;
   m->c = low_place_of(s, d->c.buf)->home;
   return true;
@@ -280,6 +328,7 @@ static void begin(Mma *m) {
   Simple *s = m->s;
   DType word = m->kind.type == DT_F64 ? DT_F64 : DT_U32;
   place_warp(m);
+  mma_prepare(m);
   m->a = registers(s, "a", word, m->kg * m->kind.na * m->mg);
   m->b = registers(s, "b", word, m->kg * m->kind.nb * m->ng);
 }

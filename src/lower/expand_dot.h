@@ -24,8 +24,10 @@ typedef struct Mma {
   Simple *s;
   const IrDot *d;
   MmaKind kind;
-  int rows, columns;          /* of warps */
-  int64_t mg, ng, kg;         /* blocks of 16 rows, of 8 columns of a warp; steps of K */
+  FragPairs pairs;    /* of the result */
+  IrExpr *pick[2];    /* u32: bytes of two words that are a pair's first, and second, word */
+  int rows, columns;  /* of warps */
+  int64_t mg, ng, kg; /* blocks of 16 rows, of 8 columns of a warp; steps of K */
   IrExpr *lane, *row0, *col0; /* i32: the lane; where the warp's part of the result begins */
   IrBuffer *a, *b, *c;        /* registers of operands, step after step; of what is added to */
 } Mma;
@@ -36,6 +38,11 @@ IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
 bool mma_operand_ok(Simple *s, const IrRegion *r);
 /* Whether ldmatrix brings an operand as the instruction wants it. */
 bool mma_by_matrix(Simple *s, const MmaKind *kind, const IrRegion *r, bool first);
+/* Whether an operand whose neighbours do not lie along K comes in pairs of them, as the result's
+ * layout then has to have them. */
+bool mma_by_pairs(Simple *s, const MmaKind *kind, const IrRegion *r, bool first);
+/* What mma_load needs once. */
+void mma_prepare(Mma *m);
 /* The warp's operands of one step, i32, into m->a and m->b. */
 void mma_load(Mma *m, IrExpr *step);
 

@@ -1,11 +1,14 @@
 /* expand_operand.c: operands of mma.sync, from shared memory and from fragments.
  *
  * In: a step of K of a warp's product. Out: registers as the instruction wants them: by ldmatrix,
- * which takes 16 bytes along K of any dtype, and 16-bit elements also across; else element by
- * element. Always holds: element e of register j is at K = each (lane % 4) + 4 each j/2 + e of A
- * (j of B), at row lane / 4 + 8 (j % 2) (column lane / 4). Tests: tests/unit/check_lower.c.
+ * which takes 16 bytes along K of any dtype, and 16-bit elements also across; others across by
+ * pairs of neighbours, where the result's layout has them so; else element by element. Always
+ * holds: element e of register j is at K = each (lane % 4) + 4 each j/2 + e of A (j of B), at row
+ * lane / 4 + 8 (j % 2) (column lane / 4), of pairs at row 2 (lane / 4) + j % 2. Tests:
+ * tests/unit/check_lower.c.
  */
 #include "expand_dot.h"
+#include "expand_side.h"
 
 static int64_t size_of(const IrRegion *r) {
   return (int64_t)dtype_size(r->buf->dtype);
@@ -54,6 +57,20 @@ static IrExpr *part(Simple *s, IrExpr *lane, int64_t div, int64_t mod, int64_t s
   return low_mul(s, e, low_i32(s, step));
 }
 
+/* K of a lane's first element of register j. */
+static IrExpr *lane_k(Mma *m, IrExpr *k, int64_t j) {
+  Simple *s = m->s;
+  IrExpr *at = low_add(s, k, part(s, m->lane, 1, 4, m->kind.each));
+  return low_add(s, at, low_i32(s, 4 * m->kind.each * j));
+}
+
+static IrBuffer *words_of(Mma *m, int64_t n) {
+  IrExpr *extent = low_i64(m->s, n);
+  IrBuffer *b = ir_buffer(m->s->k, IRS_REG, "w", DT_U32, 1, &extent);
+  low_emit(m->s, IRK_ALLOC)->as.alloc = b;
+  return b;
+}
+
 /* 16 rows, K from k on: the four matrices are rows, rows + 8, then 16 bytes further. */
 static void matrices_a(Mma *m, IrOperand to, IrExpr *row, IrExpr *k) {
   Simple *s = m->s;
@@ -76,6 +93,72 @@ static void matrices_b(Mma *m, IrOperand to, IrExpr *col, IrExpr *k) {
   if (to.count == 2) /* lanes above 15 give no addresses, but may not leave the tile */
     j = straight ? low_i32(s, 0) : part(s, m->lane, 1, 8, 1);
   ldmatrix(m, &m->d->b, straight, to, low_add(s, k, i), low_add(s, col, j));
+}
+
+/* ---------------------------------------------------------------- by pairs */
+
+/* Of f32 the registers of a block of columns are neighbours along K: pairs would only be moved. */
+bool mma_by_pairs(Simple *s, const MmaKind *kind, const IrRegion *r, bool first) {
+  int64_t size = size_of(r);
+  return !kind->converted && (size == 1 || size == 8 || (size == 4 && first)) && is_aligned(s, r) &&
+         along_second(s, r) != first;
+}
+
+/* Lanes of the later half of K in a matrix have the later pair of bytes in the first word. */
+void mma_prepare(Mma *m) {
+  Simple *s = m->s;
+  static const int64_t early[] = {0x6420, 0x7531}, late[] = {0x2064, 0x3175};
+  if (!(m->pairs.rows && size_of(&m->d->a) == 1) && !(m->pairs.columns && size_of(&m->d->b) == 1))
+    return;
+  IrExpr *is_late =
+      ir_op2(s->k, OP_GE, ir_op2(s->k, OP_MOD, m->lane, low_i32(s, 4)), low_i32(s, 2));
+  for (int i = 0; i < 2; i++) {
+    IrExpr *e = ir_op3(s->k, OP_SELECT, is_late, ir_int_of(s->k, DT_U32, late[i]),
+                       ir_int_of(s->k, DT_U32, early[i]));
+    m->pick[i] = ir_ref(s->k, low_emit_let(s, "pick", e));
+  }
+}
+
+/* A transposed matrix gives a lane two bytes next to each other, of two rows of K. The rows are
+ * chosen so that two matrices have a word of both neighbours, and eight rows of one meet no bank
+ * twice: the early or the late two of each four, of rows 0 to 15. */
+static IrExpr *lane_row(Mma *m) {
+  Simple *s = m->s;
+  IrExpr *other = low_add(s, low_quotient(s, m->lane, 8), low_quotient(s, m->lane, 4));
+  other = low_mul(s, ir_op2(s->k, OP_MOD, other, low_i32(s, 2)), low_i32(s, 2));
+  IrExpr *row = low_add(s, part(s, m->lane, 16, 2, 16), part(s, m->lane, 2, 4, 4));
+  return low_add(s, low_add(s, row, other), part(s, m->lane, 1, 2, 1));
+}
+
+/* K from k on, 16 rows of A or columns of B from `base` on: words of K 0 to 15 and 16 to 31, of the
+ * first neighbours and of the second, in the order in which the instruction has them. */
+static void bytes_across(Mma *m, bool first, IrBuffer *to, IrExpr *at, IrExpr *base, IrExpr *k) {
+  Simple *s = m->s;
+  IrBuffer *w = words_of(m, 4);
+  IrExpr *row = low_add(s, k, lane_row(m)), *word[4];
+  ldmatrix(m, first ? &m->d->a : &m->d->b, true, low_regs(w, low_i32(s, 0), 4), first ? base : row,
+           first ? row : base);
+  for (int i = 0; i < 4; i++)
+    word[i] = ir_ref(s->k, low_emit_load(s, "w", (IrAccess){.buf = w, .index = {low_i32(s, i)}}));
+  for (int i = 0; i < 4; i++) {
+    int half = first ? i / 2 : i % 2, pair = first ? i % 2 : i / 2;
+    IrExpr *e = ir_op3(s->k, OP_PRMT, word[2 * half], word[2 * half + 1], m->pick[pair]);
+    low_emit_store(s, (IrAccess){.buf = to, .index = {low_add(s, at, low_i32(s, i))}}, e);
+  }
+}
+
+/* The same of elements of 4 or 8 bytes: both neighbours by one access. */
+static void vectors_across(Mma *m, bool first, IrExpr *at, IrExpr *base, IrExpr *k) {
+  Simple *s = m->s;
+  const IrRegion *r = first ? &m->d->a : &m->d->b;
+  IrBuffer *regs = first ? m->a : m->b;
+  IrExpr *i = low_add(s, base, part(s, m->lane, 4, 8, 2));
+  for (int64_t j = 0; j < m->kind.nb; j++) {
+    IrExpr *row = ir_cast(s->k, lane_k(m, k, j), DT_I64), *x = ir_cast(s->k, i, DT_I64);
+    IrExpr *index[] = {first ? x : row, first ? row : x}, *place[IR_MAX_RANK];
+    low_region_index(s, r, index, place);
+    side_move(s, true, r->buf, place, low_regs(regs, low_add(s, at, low_i32(s, 2 * j)), 2));
+  }
 }
 
 /* ---------------------------------------------------------------- by elements */
@@ -114,13 +197,6 @@ static void by_elements(Mma *m, bool first, IrBuffer *to, IrExpr *at, IrExpr *ac
     v[e] = first ? element(m, &m->d->a, across, j) : element(m, &m->d->b, j, across);
   }
   low_emit_store(s, (IrAccess){.buf = to, .index = {at}}, word(m, v));
-}
-
-/* K of a lane's first element of register j. */
-static IrExpr *lane_k(Mma *m, IrExpr *k, int64_t j) {
-  Simple *s = m->s;
-  IrExpr *at = low_add(s, k, part(s, m->lane, 1, 4, m->kind.each));
-  return low_add(s, at, low_i32(s, 4 * m->kind.each * j));
 }
 
 static void elements_a(Mma *m, IrExpr *at, IrExpr *row, IrExpr *k) {
@@ -173,17 +249,13 @@ static void widen(Mma *m, DType t, IrBuffer *words, int64_t from, IrBuffer *to, 
                  halves(s->k, t, shifted(s->k, OP_SHR, word, 16)));
 }
 
-static IrBuffer *words_of(Mma *m, int64_t n) {
-  IrExpr *extent = low_i64(m->s, n);
-  IrBuffer *b = ir_buffer(m->s->k, IRS_REG, "w", DT_U32, 1, &extent);
-  low_emit(m->s, IRK_ALLOC)->as.alloc = b;
-  return b;
-}
-
 /* Four words of A: K of a thread's word is that of its two registers, in A as in B. */
 static void words_a(Mma *m, IrExpr *at, IrExpr *row, IrExpr *k) {
   IrBuffer *w = words_of(m, 4);
-  matrices_a(m, low_regs(w, low_i32(m->s, 0), 4), row, k);
+  if (m->pairs.rows)
+    bytes_across(m, true, w, low_i32(m->s, 0), row, k);
+  else
+    matrices_a(m, low_regs(w, low_i32(m->s, 0), 4), row, k);
   for (int64_t i = 0; i < 4; i++)
     widen(m, m->d->a.buf->dtype, w, i, m->a, low_add(m->s, at, low_i32(m->s, i / 2 * 4 + i % 2)),
           2);
@@ -191,7 +263,10 @@ static void words_a(Mma *m, IrExpr *at, IrExpr *row, IrExpr *k) {
 
 static void words_b(Mma *m, IrExpr *at, IrExpr *col, IrExpr *k, int pair) {
   IrBuffer *w = words_of(m, 2 * pair);
-  matrices_b(m, low_regs(w, low_i32(m->s, 0), 2 * pair), col, k);
+  if (m->pairs.columns)
+    bytes_across(m, false, w, low_i32(m->s, 0), col, k);
+  else
+    matrices_b(m, low_regs(w, low_i32(m->s, 0), 2 * pair), col, k);
   for (int64_t i = 0; i < 2 * pair; i++)
     widen(m, m->d->b.buf->dtype, w, i, m->b, low_add(m->s, at, low_i32(m->s, 2 * i)), 1);
 }
@@ -229,6 +304,10 @@ static void load_a(Mma *m, IrExpr *step, IrExpr *k) {
     pack_a(m, at, g, step);
   else if (m->kind.by_words)
     words_a(m, at, row, k);
+  else if (m->pairs.rows && size_of(&m->d->a) == 1)
+    bytes_across(m, true, m->a, at, row, k);
+  else if (m->pairs.rows)
+    vectors_across(m, true, at, row, k);
   else if (mma_by_matrix(s, &m->kind, &m->d->a, true))
     matrices_a(m, low_regs(m->a, at, 4), row, k);
   else
@@ -240,13 +319,17 @@ static void load_b(Mma *m, IrExpr *step, IrExpr *k) {
   Simple *s = m->s;
   IrBlock *before = s->out;
   bool matrix = mma_by_matrix(s, &m->kind, &m->d->b, false);
-  int pair = matrix && m->ng % 2 == 0 ? 2 : 1;
+  int pair = m->pairs.columns || (matrix && m->ng % 2 == 0) ? 2 : 1;
   IrExpr *g = mma_unrolled(s, "g", m->ng, pair);
   IrExpr *col = low_add(s, m->col0, low_mul(s, g, low_i32(s, MMA_COLUMNS)));
   IrExpr *at = low_add(s, low_mul(s, step, low_i32(s, m->kind.nb * m->ng)),
                        low_mul(s, g, low_i32(s, m->kind.nb)));
   if (m->kind.by_words)
     words_b(m, at, col, k, pair);
+  else if (m->pairs.columns && size_of(&m->d->b) == 1)
+    bytes_across(m, false, m->b, at, col, k);
+  else if (m->pairs.columns)
+    vectors_across(m, false, at, col, k);
   else if (matrix)
     matrices_b(m, low_regs(m->b, at, 2 * pair), col, k);
   else

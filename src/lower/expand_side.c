@@ -158,6 +158,12 @@ static int axis_in_memory(const Place *p, int i) {
   return p->columns && i >= p->rank - 2 ? 2 * p->rank - 3 - i : i;
 }
 
+/* 0, 2, 4, … and then 1, 3, 5, … */
+static IrExpr *twisted(Simple *s, IrExpr *turn, int64_t half) {
+  IrExpr *even = low_mul(s, ir_op2(s->k, OP_MOD, turn, low_i32(s, half)), low_i32(s, 2));
+  return low_add(s, even, low_quotient(s, turn, half));
+}
+
 IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at) {
   const Place *p = low_place_of(s, b);
   int64_t each = 16 / (int64_t)dtype_size(b->dtype);
@@ -172,7 +178,8 @@ IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at) {
   }
   if (p->chunks > 1) {
     IrExpr *turn = remainder_of(s, row, (int64_t)p->chunks * p->chunk_rows);
-    turn = low_mul(s, low_quotient(s, turn, p->chunk_rows), low_i32(s, each));
+    turn = low_quotient(s, turn, p->chunk_rows);
+    turn = low_mul(s, p->twist ? twisted(s, turn, p->chunks / 2) : turn, low_i32(s, each));
     col = ir_op2(s->k, OP_XOR, col, turn);
   }
   int64_t pitch = p->rank ? p->extent[inner_axis(p)] + p->pad : 1;

@@ -26,6 +26,14 @@ static void set_swizzle(Simple *s, const IrBuffer *b, int rows) {
   p->chunk_rows = rows ? rows : pitch >= SPAN ? 1 : (int)(SPAN / span);
 }
 
+/* Loads of 4 and 8 bytes meet 32 bytes of each of four rows: these then lie in separate banks, and
+ * so do eight rows of 16 bytes. */
+static void set_twist(Simple *s, const IrBuffer *b) {
+  Place *p = low_place_of(s, b);
+  if (p->chunks > 2 && !p->stated && dtype_size(b->dtype) >= 4)
+    p->twist = true;
+}
+
 /* ---------------------------------------------------------------- stores */
 
 /* Whether the tensor could take twice the elements that the fragment's threads have in a row. */
@@ -41,6 +49,14 @@ static bool short_runs(Simple *s, const IrCopy *c) {
     bytes *= f->extent[d];
   return axis == 1 && side_of(s, &c->dst, f).width * 2 <= could && bytes * size <= MOST_BYTES &&
          f->extent[1] % could == 0 && f->extent[1] * size >= 2 * CHUNK;
+}
+
+/* Rows of neighbouring lanes lie two apart, as pairs of rows do. */
+static bool every_other_row(const Frag *f) {
+  for (int i = 0; i < f->nthread; i++)
+    if (f->thread[i].axis == 0)
+      return f->thread[i].step == 2;
+  return false;
 }
 
 /* `copy T = fragment` becomes `shared out; copy out = fragment; copy T = out`. */
@@ -59,6 +75,8 @@ static void stage_store(Simple *s, IrBlock *b, size_t i) {
   sched_insert(k, b, i, alloc);
   low_note_tile(s, out);
   set_swizzle(s, out, 0);
+  if (!every_other_row(p->frag))
+    set_twist(s, out);
 }
 
 static void stage_block(Simple *s, IrBlock *b) {
@@ -94,9 +112,11 @@ static void note_other(IrBuffer **b, unsigned how, void *ctx) {
   o->others += *b == o->buf && !(how & IR_DECLARES);
 }
 
+/* It is, or, before layouts are inferred, it is likely to be. */
 static bool is_mma(Simple *s, const IrStmt *st) {
   return st->kind == IRK_DOT && st->as.dot.unit != IRU_WGMMA &&
-         low_place_of(s, st->as.dot.c.buf)->frag;
+         (low_place_of(s, st->as.dot.c.buf)->frag ||
+          (!s->inferred && expand_is_mma(s, &st->as.dot)));
 }
 
 static bool straight_whole(Simple *s, IrRegion r) {
@@ -128,7 +148,7 @@ static bool lay_columns(IrStmt *st, void *ctx) {
   Only only = {.s = s, .buf = c->dst.buf};
   int axis = -1;
   if (!p->tile || p->stated || p->frag || p->printed || p->rank != 2 ||
-      !low_is_global(s, &c->src) ||
+      !low_is_global(s, &c->src) || (!s->inferred && p->fragment) ||
       p->extent[0] % (CHUNK / (int64_t)dtype_size(c->dst.buf->dtype)) ||
       !expand_whole(s, &c->dst) || c->dst.buf->dtype != c->src.buf->dtype ||
       expand_vector_axis(s, &c->src, &axis) < 2 || axis != 0)
@@ -139,6 +159,11 @@ static bool lay_columns(IrStmt *st, void *ctx) {
   return true;
 }
 
+void expand_lay_columns(Simple *s) {
+  if (!hopper_groups(s->k))
+    ir_walk(&s->k->body, lay_columns, s);
+}
+
 /* ---------------------------------------------------------------- banks */
 
 static bool swizzle_operands(IrStmt *st, void *ctx) {
@@ -147,6 +172,8 @@ static bool swizzle_operands(IrStmt *st, void *ctx) {
     return true;
   set_swizzle(s, st->as.dot.a.buf, 0);
   set_swizzle(s, st->as.dot.b.buf, 0);
+  set_twist(s, st->as.dot.a.buf);
+  set_twist(s, st->as.dot.b.buf);
   return true;
 }
 
@@ -169,7 +196,6 @@ static bool swizzle_turned(IrStmt *st, void *ctx) {
 void expand_lay_tiles(Simple *s) {
   if (hopper_groups(s->k))
     return;
-  ir_walk(&s->k->body, lay_columns, s);
   ir_walk(&s->k->body, swizzle_operands, s);
   ir_walk(&s->k->body, swizzle_turned, s);
 }

@@ -188,7 +188,9 @@ static void scan(Infer *f, IrBlock *b, const IrMap *map) {
 static void give(Infer *f, const IrBuffer *b, const Frag *frag) {
   Place *p = low_place_of(f->s, b);
   if (p->frag) {
-    if (!frag_equal(p->frag, frag))
+    if (!frag_equal(p->frag, frag) && f->s->pairs && !f->s->no_pairs)
+      f->s->no_pairs = f->restart = true; /* products can do without */
+    else if (!frag_equal(p->frag, frag))
       share(f, b, "two statements want it in different layouts");
     return;
   }
@@ -436,8 +438,7 @@ static bool plant(Infer *f) {
 
 /* ---------------------------------------------------------------- what is left over */
 
-/* A MAP that goes over no registers, or whose atomics each thread would repeat, finds its fragments
- * in shared memory. */
+/* A MAP over no registers, or with atomics to do once, finds its fragments in shared memory. */
 static bool share_touched(IrStmt *st, void *ctx) {
   if (st->kind == IRK_LOAD || st->kind == IRK_STORE)
     share(ctx, st->as.access.at.buf, "a loop that touches it is spread otherwise");
@@ -452,9 +453,9 @@ static bool finds_atomic(IrStmt *st, void *ctx) {
 /* A loop of which so much text would be unrolled is better rolled, over shared memory. */
 static bool share_costly(IrStmt *st, void *ctx) {
   Infer *f = ctx;
-  bool touches = st->kind == IRK_LOAD || st->kind == IRK_STORE;
-  if (touches && !low_place_of(f->s, st->as.access.at.buf)->product)
-    share(f, st->as.access.at.buf, "a loop that touches it is long to unroll");
+  const IrBuffer *b = st->as.access.at.buf;
+  if ((st->kind == IRK_LOAD || st->kind == IRK_STORE) && !low_place_of(f->s, b)->product)
+    share(f, b, "a loop that touches it is long to unroll");
   return true;
 }
 

@@ -155,15 +155,20 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
 /* ---------------------------------------------------------------- products */
 
 bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps) {
-  if (m % (16 * row_warps) || n % (8 * column_warps))
+  return frag_paired(f, m, n, row_warps, column_warps, (FragPairs){false, false});
+}
+
+bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps, FragPairs pairs) {
+  int64_t block = pairs.columns ? 16 : 8; /* columns of four lanes */
+  if (m % (16 * row_warps) || n % (block * column_warps))
     return false;
   *f = (Frag){.rank = 2, .extent = {m, n}};
-  push(f->reg, &f->nreg, (FragDigit){1, 2, 1});
-  push(f->reg, &f->nreg, (FragDigit){0, 2, 8});
-  push(f->reg, &f->nreg, (FragDigit){1, n / (8 * column_warps), 8});
+  push(f->reg, &f->nreg, (FragDigit){1, block / 4, 1});
+  push(f->reg, &f->nreg, (FragDigit){0, 2, pairs.rows ? 1 : 8});
+  push(f->reg, &f->nreg, (FragDigit){1, n / (block * column_warps), block});
   push(f->reg, &f->nreg, (FragDigit){0, m / (16 * row_warps), 16 * row_warps});
-  push(f->thread, &f->nthread, (FragDigit){1, 4, 2});
-  push(f->thread, &f->nthread, (FragDigit){0, 8, 1});
+  push(f->thread, &f->nthread, (FragDigit){1, 4, block / 4});
+  push(f->thread, &f->nthread, (FragDigit){0, 8, pairs.rows ? 2 : 1});
   push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
   push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
   return true;

@@ -55,6 +55,15 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
  * column of warps, the warp's rows 16 apart) wgmma m64nN write. FALSE where it does not fit. */
 bool frag_accumulator(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps);
 
+/* Neighbours that one thread gets of an operand at once: rows of its result, columns. */
+typedef struct FragPairs {
+  bool rows, columns;
+} FragPairs;
+/* The same with neighbours in the place of what lies 8 apart: rows r and r + 8 of an instruction
+ * are neighbours; columns c of two instructions are. A thread's registers then are four columns in
+ * a row, the other row, then groups of 16 columns, then of rows. */
+bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps, FragPairs pairs);
+
 /* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
 void frag_print(const Frag *f, Str *out);
 

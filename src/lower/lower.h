@@ -50,6 +50,7 @@ typedef struct LowerTile {
   int64_t offset, bytes;   /* SHARED: from the start of shared memory; of one stage */
   int stages;              /* copies, one behind the other */
   int chunks, chunk_rows;  /* 16-byte parts of a row that change places, and every how many rows */
+  bool twist;              /* by 0, 2, … and then 1, 3, … of them */
   bool columns;            /* the last two axes lie the other way round */
   int64_t pad;             /* elements between rows */
   const int64_t *map;      /* or the place of each element, in elements; NULL: row by row */

@@ -355,6 +355,12 @@ TS_FN unsigned ts_pack_f16(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+//@ ts_prmt: fn
+TS_FN unsigned ts_prmt(unsigned x, unsigned y, unsigned selector) {
+  unsigned r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(selector));
+  return r;
+}
 //@ ts_low_bf16: fn
 TS_FN float ts_low_bf16(unsigned x) { return __uint_as_float(x << 16); }
 //@ ts_high_bf16: fn

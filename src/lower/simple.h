@@ -34,6 +34,7 @@ typedef struct Place {
   bool piped;       /* a pipeline's barriers order what touches it */
   int chunks;       /* 16-byte parts of a row that change places, by row; 0, 1: none do */
   int chunk_rows;   /* rows from one change to the next */
+  bool twist;       /* neighbouring rows by an even number of parts, those half-way by one more */
   bool columns;     /* its last two axes lie the other way round */
   bool stated;      /* the author says how it lies: */
   int64_t pad;      /* elements between rows, */
@@ -64,15 +65,17 @@ typedef struct Simple {
   DiagSink *sink;
   Arena *arena; /* scratch of this pass */
   bool failed;
-  IrBlock *out;        /* where statements go */
-  Span at;             /* of the program's statement that they come from */
-  IrVar *tid;          /* i32, index of the thread among those that run the statements … */
-  int threads;         /* … and their number: the block's, or a role's */
-  int first_warp;      /* of the role */
-  int role_registers;  /* that a thread of the author's role has; 0: not said */
-  int barrier;         /* the role's named barrier; 0: all of the block */
-  bool rolled;         /* loops over registers stay loops: no register's number needs them */
-  struct Point *point; /* inside an iteration over registers, else NULL */
+  IrBlock *out;         /* where statements go */
+  Span at;              /* of the program's statement that they come from */
+  IrVar *tid;           /* i32, index of the thread among those that run the statements … */
+  int threads;          /* … and their number: the block's, or a role's */
+  int first_warp;       /* of the role */
+  int role_registers;   /* that a thread of the author's role has; 0: not said */
+  int barrier;          /* the role's named barrier; 0: all of the block */
+  bool rolled;          /* loops over registers stay loops: no register's number needs them */
+  bool inferred;        /* fragments' layouts are found */
+  bool pairs, no_pairs; /* some product has FragPairs; none may have them */
+  struct Point *point;  /* inside an iteration over registers, else NULL */
   bool rows_known, whole_rows; /* expand_dot.c: whether warps keep whole rows of products */
   bool alone;                  /* one thread runs the statements: there is nobody to wait for */
   VEC(bool) owned;             /* by buffer id: rings and staging tiles of hopper.h */

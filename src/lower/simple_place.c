@@ -254,7 +254,10 @@ bool low_place_tiles(Simple *s) {
   ir_walk(&s->k->body, find_tiles, s);
   low_stated_layouts(s);
   if (s->registers) {
+    expand_lay_columns(s);
     expand_infer(s);
+    s->inferred = true;
+    expand_lay_columns(s);
     expand_stage_reads(s);
     expand_lay_tiles(s);
     expand_find_pipes(s);

@@ -19,6 +19,7 @@ static LowerTile tile_of(const Simple *s, const Place *p, const IrBuffer *b) {
   t.stages = p->stages > b->stages ? p->stages : b->stages;
   t.chunks = p->chunks;
   t.chunk_rows = p->chunk_rows;
+  t.twist = p->twist;
   t.columns = p->columns || (l && l->columns);
   t.pad = p->pad;
   t.map = p->map_at;
@@ -62,8 +63,11 @@ int64_t lower_tile_byte(const LowerTile *t, const int64_t *index) {
     return t->offset + t->map[row * pitch + col] * size;
   if (t->swizzle && pitch * size >= t->swizzle)
     return t->offset + swizzled(t->swizzle, rows, row, col * size);
-  if (t->chunks > 1)
-    col ^= row % ((int64_t)t->chunks * t->chunk_rows) / t->chunk_rows * (16 / size);
+  if (t->chunks > 1) {
+    int64_t turn = row % ((int64_t)t->chunks * t->chunk_rows) / t->chunk_rows;
+    turn = t->twist ? turn * 2 % t->chunks + turn * 2 / t->chunks : turn;
+    col ^= turn * (16 / size);
+  }
   return t->offset + (row * (pitch + t->pad) + col) * size;
 }
 

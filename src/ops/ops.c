@@ -67,6 +67,7 @@ static bool rule_takes(OpRule rule, DType t) {
   case RULE_PACK:
     return t == DT_F32;
   case RULE_UNPACK:
+  case RULE_WORDS:
     return t == DT_U32;
   case RULE_DESC:
     return dtype_is_int(t) && dtype_bits(t) >= 32;
@@ -105,6 +106,7 @@ DType op_result(OpCode op, DType t) {
   case RULE_I32:
     return DT_I32;
   case RULE_PACK:
+  case RULE_WORDS:
     return DT_U32;
   case RULE_UNPACK:
     return DT_F32;

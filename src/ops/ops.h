@@ -45,6 +45,7 @@ typedef enum OpRule {
   RULE_I32,     /* no operands or integers, to i32: indices of threads and blocks */
   RULE_PACK,    /* f32, f32 to u32 */
   RULE_UNPACK,  /* u32 to f32 */
+  RULE_WORDS,   /* u32 to u32 */
   RULE_DESC     /* shared address and integers to u64 */
 } OpRule;
 

@@ -97,6 +97,18 @@ STRIP1(high_bf16, float, uint32_t, f32_from(x & 0xFFFF0000u))
 STRIP1(low_f16, float, uint32_t, float_f16(x))
 STRIP1(high_f16, float, uint32_t, float_f16(x >> 16))
 
+/* Bytes of a pair of words, as numbers in the digits of a selector say (PTX ISA, prmt). */
+static inline uint32_t permuted(uint64_t bytes, uint32_t selector) {
+  uint32_t out = 0;
+  for (int i = 0; i < 4; i++) {
+    uint32_t digit = selector >> (4 * i), byte = bytes >> (8 * (digit & 7)) & 0xFF;
+    byte = digit & 8 ? (byte >> 7) * 0xFF : byte;
+    out |= byte << (8 * i);
+  }
+  return out;
+}
+STRIP3(prmt, uint32_t, uint32_t, permuted(x | (uint64_t)y << 32, z))
+
 /* The matrix descriptor of wgmma: the fields hold addresses and offsets divided by 16. The
  * address is relative to shared memory, whose base the evaluator puts at 1024. */
 static inline uint64_t descriptor(int64_t address, int64_t leading, int64_t stride, int64_t code) {
@@ -133,6 +145,7 @@ const OpStrip ISA(strip_special)[OP_COUNT][DT_COUNT] = {
     [OP_HIGH_BF16] = {[DT_U32] = high_bf16},
     [OP_LOW_F16] = {[DT_U32] = low_f16},
     [OP_HIGH_F16] = {[DT_U32] = high_f16},
+    [OP_PRMT] = {[DT_U32] = prmt},
     [OP_DESC] =
         {[DT_I32] = desc_i32, [DT_U32] = desc_u32, [DT_I64] = desc_i64, [DT_U64] = desc_u64},
 };

@@ -362,7 +362,7 @@ static bool callable(OpCode op) {
   const OpInfo *i = op_info(op);
   return i->cls == OPC_PURE && i->arity > 0 && i->accuracy != ACC_APPROX && !is_operator(op) &&
          i->rule != RULE_COMPARE && i->rule != RULE_PACK && i->rule != RULE_UNPACK &&
-         i->rule != RULE_DESC && i->rule != RULE_I32;
+         i->rule != RULE_WORDS && i->rule != RULE_DESC && i->rule != RULE_I32;
 }
 
 /* Names of programs are the table's. */

@@ -363,8 +363,8 @@ static const char *lowered(Arena *a, const char *text, const char *arch) {
 }
 
 /* One warp's steps of K of every width, operands either way round; columns and rows that no 16
- * bytes divide. Which instruction it is on sm_80 and on sm_89: f8 that does not lie along K goes as
- * f16 on both. */
+ * bytes divide. Which instruction it is on sm_80 and on sm_89: f8 whose rows 16 bytes do not divide
+ * goes as f16 on both. What lies across K comes in pairs, 8-bit by transposed matrices. */
 START_TEST(products_of_other_types) {
   static const char *const types[][4] = {
       {"i8", "i32", "i8", "i8"},          {"u8", "i32", "u8", "u8"},
@@ -399,8 +399,11 @@ START_TEST(products_of_other_types) {
       check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_89"), 0, true, false}, ST_OK);
       check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_90a"), 1, true, true}, ST_OK);
       for (int arch = 0; arch < 2; arch++) {
-        const char *want = types[i][2 + (w == 0 && arch)], *op;
-        op = strstr(lowered(a, text, arch ? "sm_89" : "sm_80"), "mma_sync");
+        const char *want = types[i][2 + (w < 3 && arch)], *op;
+        const char *low = lowered(a, text, arch ? "sm_89" : "sm_80");
+        bool across = i < 4 && (w == 1 || w == 2);
+        ck_assert_int_eq(across, strstr(low, "prmt(") && strstr(low, "ldmatrix_t"));
+        op = strstr(low, "mma_sync");
         ck_assert_msg(op && !strncmp(strchr(op, '\n') - strlen(want), want, strlen(want)),
                       "%s, %s: not by mma_sync of %s", t, ways[w], want);
       }
@@ -559,6 +562,37 @@ static uint64_t conflicts(const char *text, const char *args, bool columns) {
   ck_assert(c.shared_accesses > 0);
   return c.bank_conflicts;
 }
+
+/* Operands of every size, either way round. */
+START_TEST(banks_of_products) {
+  static const char *const types[][2] = {
+      {"i8", "i32"}, {"f8e4m3", "f32"}, {"f32", "f32"}, {"f64", "f64"}};
+  static const char *const ways[] = {"As @ Bs", "At.T @ Bs", "At.T @ Bt.T", "As @ Bt.T"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 4; i++)
+    for (int w = 0; w < 4; w++) {
+      const char *t = types[i][0], *acc = types[i][1];
+      bool rows = w == 0 || w == 3, columns = w < 2;
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: %s[%s] strided, B: %s[%s] strided) -> (C: %s[M, N]) {\n"
+          "  threads 128\n  shared As: %s[64, 32]\n  shared At: %s[32, 64]\n"
+          "  shared Bs: %s[32, 64]\n  shared Bt: %s[64, 32]\n  fragment acc: %s[64, 64]\n"
+          "  map i, j in [64, 64] { store acc[i, j] = 0 }\n"
+          "  for ko: i64 = 0, ceildiv(K, 32), 1 pipelined(2) {\n"
+          "    copy %s\n    copy %s\n    dot acc += %s%s\n  }\n"
+          "  copy C = acc\n}\n",
+          t, rows ? "M, K" : "K, M", t, columns ? "K, N" : "N, K", acc, t, t, t, t, acc,
+          rows ? "As = A[0:+_, ko*32:+_]" : "At = A[ko*32:+_, 0:+_]",
+          columns ? "Bs = B[ko*32:+_, 0:+_]" : "Bt = B[0:+_, ko*32:+_]", ways[w],
+          i == 2 ? " tf32" : "");
+      uint64_t met = conflicts(text, "M=64,N=64,K=64", false);
+      ck_assert_msg(met == 0, "%s, %s: %d conflicts", t, ways[w], (int)met);
+      same(text, "M=64,N=64,K=50");
+    }
+  arena_free(a);
+}
+END_TEST
 
 /* What the layouts of shared tiles are for. */
 START_TEST(banks) {
@@ -1134,6 +1168,7 @@ int main(void) {
   tcase_add_test(c, products_of_all_f8);
   tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, banks);
+  tcase_add_test(c, banks_of_products);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
   tcase_add_test(c, rows_and_vectors);

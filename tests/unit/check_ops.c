@@ -532,6 +532,22 @@ START_TEST(packing) {
 }
 END_TEST
 
+/* Bytes of either word, in any order, and signs. */
+START_TEST(bytes_of_two_words) {
+  static const uint32_t cases[][2] = {{0x3210, 0x83828180}, {0x7654, 0x07060584},
+                                      {0x6420, 0x06848280}, {0x3175, 0x83810705},
+                                      {0xC8F0, 0xFFFF0080}, {0xFFFF6420, 0x06848280}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Scalar v[3] = {{.type = DT_U32, .as.u = 0x83828180},
+                   {.type = DT_U32, .as.u = 0x07060584},
+                   {.type = DT_U32, .as.u = cases[i][0]}},
+           got;
+    ck_assert(op_eval(OP_PRMT, DT_U32, v, 3, &got));
+    ck_assert_uint_eq(got.as.u, cases[i][1]);
+  }
+}
+END_TEST
+
 START_TEST(descriptors) {
   Scalar a[4], got;
   int64_t in[4] = {16384, 16, 1024, 1};
@@ -750,6 +766,7 @@ int main(void) {
   tcase_add_loop_test(c, bitcasts, 0, DT_COUNT);
   tcase_add_loop_test(c, select_every_type, 0, DT_COUNT);
   tcase_add_test(c, packing);
+  tcase_add_test(c, bytes_of_two_words);
   tcase_add_test(c, descriptors);
   tcase_add_loop_test(c, instruction_sets, 0, DT_COUNT);
   tcase_add_test(c, faults);

@@ -99,6 +99,7 @@ static IrExpr *operation(Random *g, DType t, int depth) {
     from = DT_F32;
     break;
   case RULE_UNPACK:
+  case RULE_WORDS:
     from = DT_U32;
     break;
   case RULE_DESC:
