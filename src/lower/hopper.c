@@ -439,10 +439,10 @@ int hopper_arrivals(const IrKernel *k, const IrBuffer *barrier) {
     if (x.arrives)
       groups = w.products ? r->role[i].warps / GROUP_WARPS : 1;
   }
-  for (size_t i = 0; i < body.n; i++) { /* outside of the roles */
+  for (size_t i = 0; i < body.n; i++) { /* outside of these roles, in others too */
     Arrivals x = {barrier, false, false};
     IrBlock one = {&body.v[i], 1, 1};
-    if (body.v[i]->kind != IRK_ROLES)
+    if (body.v[i]->kind != IRK_ROLES || &body.v[i]->as.roles != r)
       ir_walk(&one, find_arrival, &x);
     roles += x.arrives;
   }
