@@ -4,6 +4,7 @@
  * nobody may arrive at a meeting who cannot know that the one before is over, since in another
  * timing that arrival would have counted there. Tests: tests/unit/check_thread.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "thread_device.h"
@@ -237,15 +238,32 @@ EVAL_ROW(setmaxnreg_inc) {
 
 /* ---------------------------------------------------------------- checks compiled in */
 
+/* Of the program, where the operation says it: " in block (2, 0)". */
+static const char *named_block(const EvalOperand *o, int n, int lane, char *text, size_t size) {
+  size_t at = 0;
+  text[0] = '\0';
+  for (int i = 4; i < n && at < size; i++) {
+    const char *before = i > 4 ? ", " : n > 5 ? ", in block (" : ", in block ";
+    at +=
+        (size_t)snprintf(text + at, size - at, "%s%lld%s", before,
+                         (long long)eval_operand_int(&o[i], lane), n > 5 && i == n - 1 ? ")" : "");
+  }
+  return text;
+}
+
 /* The first lane whose check fails is the fault, as on the device, where the record keeps the
  * first. */
 EVAL_ROW(fault) {
-  (void)n;
-  for (int i = 0; i < EVAL_WARP; i++)
-    if (eval_lane_on(a, i) && eval_operand_int(&o[0], i))
-      return eval_fault(a, E0478, "thread %d: check %lld failed: index %lld, extent %lld",
-                        a->id * EVAL_WARP + i, (long long)eval_operand_int(&o[1], i),
-                        (long long)eval_operand_int(&o[2], i),
-                        (long long)eval_operand_int(&o[3], i));
+  char block[100];
+  for (int i = 0; i < EVAL_WARP; i++) {
+    if (!eval_lane_on(a, i) || !eval_operand_int(&o[0], i))
+      continue;
+    eval_fault(a, E0478, "thread %d: check %lld failed: index %lld, extent %lld%s",
+               a->id * EVAL_WARP + i, (long long)eval_operand_int(&o[1], i),
+               (long long)eval_operand_int(&o[2], i), (long long)eval_operand_int(&o[3], i),
+               named_block(o, n, i, block, sizeof block));
+    a->block->fault.block_named = n > 4;
+    return EVAL_FAULTED;
+  }
   return EVAL_OK;
 }

@@ -465,7 +465,10 @@ static void check_rules(Verify *v, const IrOp *op) {
     want_bool(v, op, 0);
     want_range(v, op, 1, 0, INT32_MAX, 1);
     want_int(v, op, 2, "the first value");
-    want_int(v, op, 3, "the second value");
+    for (int i = 3; i < op->noperands; i++)
+      want_int(v, op, i, i == 3 ? "the second value" : "an index of the block");
+    if (op->noperands > 7)
+      ir_verify_error(v, E0661, "`fault` names the block by up to three indices");
     break;
   default:
     check_sync_rules(v, op);

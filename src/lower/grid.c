@@ -9,6 +9,8 @@
  */
 #include "sched.h"
 
+#include <string.h>
+
 enum { FOLD_BITS = 30, MOST_CLUSTER = 8 }; /* of blocks that any card takes */
 
 typedef struct Folding {
@@ -60,12 +62,33 @@ static IrExpr *count_blocks(IrKernel *k) {
   return n;
 }
 
+typedef struct Naming {
+  IrKernel *k;
+  IrVar *const *index;
+  int rank;
+} Naming;
+
+/* A fault names the program's block, not the launch's. */
+static bool name_block(IrStmt *st, void *ctx) {
+  const Naming *x = ctx;
+  IrOp *op = &st->as.op;
+  if (st->kind != IRK_OP || op->op != OP_FAULT || op->noperands != 4)
+    return true;
+  IrOperand *o = ARENA_ARRAY(x->k->arena, IrOperand, 4 + x->rank);
+  memcpy(o, op->operand, 4 * sizeof *o);
+  for (int i = 0; i < x->rank; i++)
+    o[4 + i] = (IrOperand){.kind = IRO_EXPR, .expr = ir_ref(x->k, x->index[i])};
+  *op = (IrOp){OP_FAULT, o, 4 + x->rank};
+  return true;
+}
+
 static void fold(IrKernel *k, bool huge) {
   Folding f = {.k = k};
   int rank = k->grid_rank;
   IrVar *index[3], *number = ir_var(k, IRV_LET, "number", DT_I64);
   for (int i = 0; i < rank; i++)
     index[i] = k->grid_index[i];
+  ir_walk(&k->body, name_block, &(Naming){k, index, rank});
   IrExpr *blocks = count_blocks(k), *row = ir_int(k, INT64_C(1) << FOLD_BITS);
   IrVar *x = ir_var(k, IRV_GRID, "column", DT_I64), *y = ir_var(k, IRV_GRID, "row", DT_I64);
   x->axis = 0;

@@ -403,16 +403,20 @@ struct ts_fault_record {
   long long value[2];
   unsigned block[3], call;
 };
-/* Keeps the first fault; the kernel runs on. */
-TS_FN void ts_fault(ts_fault_record *f, unsigned call, unsigned site, long long v0, long long v1) {
+/* Keeps the first fault; the kernel runs on. The block is the program's. */
+TS_FN void ts_fault(ts_fault_record *f, unsigned call, unsigned site, long long v0, long long v1, long long x,
+                    long long y = 0, long long z = 0) {
   if (atomicCAS(&f->claimed, 0u, 1u) != 0u) return;
   f->site = site;
   f->value[0] = v0;
   f->value[1] = v1;
-  f->block[0] = blockIdx.x;
-  f->block[1] = blockIdx.y;
-  f->block[2] = blockIdx.z;
+  f->block[0] = (unsigned)x;
+  f->block[1] = (unsigned)y;
+  f->block[2] = (unsigned)z;
   f->call = call;
+}
+TS_FN void ts_fault(ts_fault_record *f, unsigned call, unsigned site, long long v0, long long v1) {
+  ts_fault(f, call, site, v0, v1, blockIdx.x, blockIdx.y, blockIdx.z);
 }
 //@ ts_print: fn
 struct ts_print_ring {

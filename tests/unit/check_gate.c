@@ -36,7 +36,8 @@ static bool has_compiler(Gate *g) {
 }
 
 /* CUDA text of a kernel, with the last axes of stride 1 and everything aligned. */
-static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *notes) {
+static CudaText *print_grid(Gate *g, const char *arch, const char *text, LowerNotes *notes,
+                            LowerGrid grid) {
   IrKernels ks = {0};
   SrcFile *file = src_new(g->arena, "test.ir", text, strlen(text));
   ck_assert(ir_read(g->arena, names_new(g->arena), file, &g->sink, &ks) &&
@@ -46,11 +47,15 @@ static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *
   for (size_t i = 0; i < k->buffers.n; i++)
     fact[i] = (LowerFact){(int8_t)(k->buffers.v[i]->rank - 1), 16, true};
   notes->arena = g->arena;
-  LowerRequest r = {.target = target_find(arch), .fact = fact, .notes = notes};
+  LowerRequest r = {.target = target_find(arch), .fact = fact, .notes = notes, .grid = grid};
   IrKernel *low = lower_to(g->arena, k, IR_THREAD, &r, &g->sink);
   CudaText *cuda = low ? cuda_print(g->arena, low, r.target, &g->sink) : NULL;
   ck_assert_msg(cuda != NULL, "%s", g->sink.n ? g->sink.v[0]->text : "not lowered");
   return cuda;
+}
+
+static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *notes) {
+  return print_grid(g, arch, text, notes, LOWER_GRID_FITS);
 }
 
 /* Instructions by the low 12 bits of their encoding. */
@@ -290,9 +295,28 @@ START_TEST(roles_of_the_author) {
 }
 END_TEST
 
+/* A fault names the block by the program's indices. */
+START_TEST(faults_of_folded_grids) {
+  Gate *g = gate_new();
+  LowerNotes notes = {0};
+  CudaText *cuda = print_grid(g, "sm_80",
+                              "kernel k tile(x: f32[N]) -> (y: f32[N]) {\ngrid bx, by = N, N\n"
+                              "load v: f32 = x[bx * by]\nstore y[bx] = v\n}\n",
+                              &notes, LOWER_GRID_HUGE);
+  GpuCompile job = {.name = "test.cu", .text = cuda->text, .arch = "sm_80"};
+  GpuImage *m = NULL;
+  Str why = str_new(g->arena);
+  ck_assert_ptr_nonnull(strstr(cuda->text, ", bx, by);"));
+  if (has_compiler(g))
+    ck_assert_msg(gpu_compile(g->rt, &job, g->arena, &m, &why) == ST_OK, "%s", str_text(&why));
+  gate_free(g);
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {
-      plain_products,   tf32_on_request, eight_bits, eight_bits_of_warps, wide_products_of_warps,
-      causal_attention, registers,       rows,       roles_of_the_author, NULL};
+      plain_products,         tf32_on_request,        eight_bits, eight_bits_of_warps,
+      wide_products_of_warps, causal_attention,       registers,  rows,
+      roles_of_the_author,    faults_of_folded_grids, NULL};
   return run_suite("gate", tests);
 }

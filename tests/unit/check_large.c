@@ -21,6 +21,26 @@ START_TEST(folded_grids) {
 }
 END_TEST
 
+/* A fault names the program's block, whatever blocks the launch has. */
+START_TEST(faults_of_folded_grids) {
+  static const LowerGrid how[] = {LOWER_GRID_FITS, LOWER_GRID_LONG, LOWER_GRID_HUGE};
+  for (int i = 0; i < 3; i++)
+    for (int candidate = 0; candidate < 1000; candidate += 999) {
+      Lowered x = lower_grid("kernel k tile(n: i64, m: i64, x: f32[N]) -> (y: i64[n, m, 3]) {\n"
+                             "grid bx, by, bz = m, n, 3\nshared t: f32[64]\ncopy t = x[0:+64]\n"
+                             "let at: i64 = (bx // 4) * (by // 3) * bz * 64\n"
+                             "load z: f32 = t[at]\nstore y[by, bx, bz] = i64(z)\n}\n",
+                             "sm_80", candidate, how[i]);
+      Ev *e = ev_new(x.text);
+      give_blocks(e);
+      ck_assert_int_eq(ev_run(e), ST_FAIL);
+      ck_assert_msg(strstr(ev_errors(e), "in block (4, 3, 1)") != NULL, "%s", ev_errors(e));
+      ev_free(e);
+      ev_free(x.plain);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- offsets */
 
 /* Elements from row to row; 32 bits of its multiples would be those of a small pitch. */
@@ -91,6 +111,6 @@ START_TEST(offsets_of_64_bits) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {folded_grids, offsets_of_64_bits, NULL};
+  const TTest *const tests[] = {folded_grids, faults_of_folded_grids, offsets_of_64_bits, NULL};
   return run_suite("large", tests);
 }
