@@ -155,7 +155,13 @@ static void hint_order(Parser *p, Diag *fault, const AstDecl *d, DeclKind kind) 
   const Token *next = parse_token(p, 0);
   if (next->kind == T_STAR)
     next = parse_token(p, 1);
-  if (next->kind == T_NAME && !next->line_start)
+  DType type;
+  bool named = next->kind == T_NAME && !next->line_start, behind = false;
+  if (named) /* `C f32[N]` has lost its colon */
+    behind = dtype_parse(parse_text(p, next), strlen(parse_text(p, next)), &type);
+  if (behind)
+    parse_hint(p, fault, "a colon stands between: %s: %s[%s]", name, parse_text(p, next), extents);
+  else if (named)
     parse_hint(p, fault, "the name comes first: %s: f32[%s]", parse_text(p, next), extents);
   else if (next->kind == T_LBRACKET)
     parse_hint(p, fault, "the extents follow the type: %s: f32[%s]", name, extents);

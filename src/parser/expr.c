@@ -376,6 +376,11 @@ static AstExpr *parse_index(Parser *p, AstExpr *base) {
 /* Modules, shapes and results of bench all look like this; sema tells them apart. */
 static AstExpr *parse_member(Parser *p, AstExpr *base) {
   parse_advance(p);
+  if (parse_at(p, T_INF) || parse_at(p, T_NAN))
+    parse_hint(p,
+               parse_fail_here(p, E0030, "%s stands alone, without a module before it",
+                               lex_describe(parse_kind(p))),
+               "write %s", lex_spelling(parse_token(p, 0)->kind));
   AstName name = parse_name(p, "a name after `.`");
   AstExpr *e = node(p, EXPR_ATTR, base->span);
   e->as.attr.base = base;

@@ -305,13 +305,22 @@ void parse_hint_statement_end(Parser *p) {
 
 /* ---- where a block was wanted ---- */
 
+/* `fn f(x: f32): f32 {`, as in TypeScript and Kotlin. */
+static bool result_type(const Parser *p) {
+  const Token *t = parse_token(p, 1);
+  return parse_at(p, T_COLON) && t->kind == T_NAME && !t->line_start &&
+         p->t.v[p->start].kind == T_FN;
+}
+
 /* At the prompt the end of the text is no fault yet: the block may come in the next line. */
 void parse_hint_brace(Parser *p, const char *what) {
   if (p->failed || parse_hint_operator(p))
     return;
   TokenKind kind = parse_kind(p);
   const char *hint = comparison_hint(p) ? comparison_hint(p)
-                     : kind == T_COLON  ? "blocks stand in { }, not behind a colon"
+                     : result_type(p)
+                         ? "a result's type stands behind ->: fn f(x: f32) -> f32 { … }"
+                     : kind == T_COLON ? "blocks stand in { }, not behind a colon"
                      : kind == T_ARROW ? "outputs stand before the body: (A: f32[N]) -> (B: f32[N])"
                                        : "blocks stand in { }, also where they hold one statement";
   bool end = kind == T_NEWLINE && parse_token(p, 0)->kind == T_EOF && p->in->prompt;

@@ -88,9 +88,8 @@ static void assign_element(Check *c, const TExpr *p, TExpr *v, Span span) {
 static void global_target(Check *c, const TExpr *p, Span span) {
   const TBuf *b = p->as.region.buf;
   Diag *d = diag_add(c->sink, E0224, span,
-                     "a region of %s is written by copy, an element has an index for each of its "
-                     "%d axes",
-                     b->name, b->rank);
+                     "%s has %s: an element takes an index for each, a region is written by copy",
+                     b->name, sema_axes(c, b->rank));
   diag_hint(c->sink, d, "copy(tile, %s[…])", b->name);
 }
 

@@ -19,8 +19,8 @@ static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
   /* So many leading indices choose a slice; the others are where the tile begins. */
   int lead = r->buf->rank - shape->rank;
   if (lead < 0) {
-    diag_add(c->sink, E0228, g->span, "%s has %d axes, too few for the %d of %s", r->buf->name,
-             r->buf->rank, shape->rank, sema_type_name(c->a, shape));
+    diag_add(c->sink, E0228, g->span, "%s has %s, too few for the %d of %s", r->buf->name,
+             sema_axes(c, r->buf->rank), shape->rank, sema_type_name(c->a, shape));
     return false;
   }
   for (int i = lead; i < r->buf->rank; i++) {
@@ -38,9 +38,9 @@ static bool origin_takes(Check *c, TExpr *g, const SemaType *shape) {
 
 /* Says how many axes each side keeps; the usual cause is a single index meant as a slice. */
 static bool wrong_count(Check *c, const TExpr *g, const SemaType *shape, int kept) {
-  Diag *d =
-      diag_add(c->sink, E0228, g->span, "this region of %s has %d axes, the other side %d: %s",
-               g->as.region.buf->name, kept, shape->rank, sema_type_name(c->a, shape));
+  Diag *d = diag_add(c->sink, E0228, g->span, "this region of %s has %s, the other side %d: %s",
+                     g->as.region.buf->name, sema_axes(c, kept), shape->rank,
+                     sema_type_name(c->a, shape));
   if (kept < shape->rank)
     diag_hint(c->sink, d, "a single index drops its axis; i:+1 keeps it");
   return false;

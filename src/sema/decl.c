@@ -397,6 +397,9 @@ static void grid_option(Check *c, const AstArg *a) {
     const char *near = names_closest(a->name, names, sizeof names / sizeof *names);
     if (near)
       diag_hint(c->sink, d, "did you mean %s?", near);
+    else /* num_warps, block, num_stages: the threads are what they mostly mean */
+      diag_hint(c->sink, d,
+                "the options are threads = 128, raster, cluster, resident, cooperative");
   }
 }
 

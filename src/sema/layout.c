@@ -191,8 +191,8 @@ static void layout_call(Check *c, TBuf *b, const AstExpr *e) {
  */
 static void layout_map(Check *c, TBuf *b, const AstExpr *e) {
   if ((int)e->as.lambda.n != b->rank) {
-    diag_add(c->sink, E0311, e->span, "%s has %d axes, this map takes %zu", b->name, b->rank,
-             e->as.lambda.n);
+    diag_add(c->sink, E0311, e->span, "%s has %s, this map takes %zu", b->name,
+             sema_axes(c, b->rank), e->as.lambda.n);
     return;
   }
   Block scope;

@@ -63,6 +63,10 @@ void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what) {
 
 /* ---------------------------------------------------------------- words of messages */
 
+const char *sema_axes(Check *c, int n) {
+  return arena_printf(c->a, "%d ax%s", n, n == 1 ? "is" : "es");
+}
+
 /* Short texts on one line only: longer ones would bury the message. */
 const char *sema_span_text(Check *c, Span span) {
   if (!span.file || span.end - span.begin > 48)

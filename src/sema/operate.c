@@ -46,8 +46,7 @@ static bool has_elements(Check *c, const TExpr *e) {
   Diag *d =
       diag_add(c->sink, E0211, e->span, "a number is needed here, this is %s", sema_describe(c, e));
   if (e->type.kind == TY_GLOBAL)
-    diag_hint(c->sink, d, "an index for each of the %d axes reads one element",
-              e->as.region.buf->rank);
+    diag_hint(c->sink, d, "an index for each axis reads one element");
   return false;
 }
 

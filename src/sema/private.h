@@ -172,6 +172,8 @@ void sema_sym_value(Check *c, AstName name, TExpr *value, const char *what);
 TExpr *sema_unknown_name(Check *c, const char *name, Span span);
 /* The same of module.name, where no such module is. */
 TExpr *sema_unknown_member(Check *c, const char *module, const char *name, Span span);
+/* "1 axis", "2 axes". */
+const char *sema_axes(Check *c, int n);
 /* Whether the name was reported, or counts as reported, already; from now on it does. */
 bool sema_said(Check *c, const char *name);
 /* The same of a name that is assigned to. */

@@ -155,13 +155,20 @@ int64_t args_int(const Args *a, size_t i) {
   return host_int(a->s, a->v[i], a->spans[i], what);
 }
 
+/* The dtype that a name of NumPy's means, or NULL. */
+static const char *dtype_hint(Session *s, const char *name) {
+  const char *meant = sema_foreign_dtype(name);
+  return meant ? arena_printf(s->line, "did you mean \"%s\"?", meant) : NULL;
+}
+
 /* The dtype is first everywhere, so a call that begins with an extent is told so. */
 DType args_dtype(const Args *a, size_t i) {
   if (a->v[i].kind == VAL_DTYPE)
     return a->v[i].as.dtype;
   bool method = strcmp(a->name, "to") == 0;
   if (!a->call && a->v[i].kind == VAL_STRING) /* Lua names dtypes by strings */
-    host_fail(a->s, E0801, a->spans[i], "\"%s\" is not a dtype", val_text(a->v[i]));
+    host_fail_hint(a->s, E0801, a->spans[i], dtype_hint(a->s, val_text(a->v[i])),
+                   "\"%s\" is not a dtype", val_text(a->v[i]));
   host_fail_hint(
       a->s, E0801, a->spans[i], method ? "x.to(f16)" : "a dtype comes first: zeros(f32, 3, 4)",
       "argument %zu of %s must be a dtype, not %s", i + 1, a->name, val_describe(a->s, a->v[i]));

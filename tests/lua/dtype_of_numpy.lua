@@ -1,0 +1,2 @@
+local tile = require "tile"
+local a = tile.zeros("float32", 4)
