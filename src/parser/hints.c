@@ -37,9 +37,9 @@ const char *parse_hint_foreign_word(const char *word) {
       {"class", "there are kernels and functions only"},
       {"struct", "there are kernels and functions only"},
       /* modules and control */
-      {"from", "write import gemm, then use gemm.name"},
+      {"from", "write import matmul, then use matmul.name"},
       {"include", "write import \"file.tile\" as f"},
-      {"using", "write import gemm, then use gemm.name"},
+      {"using", "write import matmul, then use matmul.name"},
       {"try", "there are no exceptions; assert stops the program"},
       {"raise", "there are no exceptions; assert stops the program"},
       {"throw", "there are no exceptions; assert stops the program"},

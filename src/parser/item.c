@@ -186,7 +186,7 @@ static void parse_import_path(Parser *p, AstStmt *s) {
 static void parse_import_name(Parser *p, AstStmt *s) {
   if (!parse_at(p, T_NAME))
     parse_hint(p, parse_fail_here(p, E0042, "expected what to import, found %s", parse_found(p)),
-               "write import gemm, or import \"dir/file.tile\" as f");
+               "write import matmul, or import \"dir/file.tile\" as f");
   s->as.import.name = parse_name(p, "the name of a module");
   s->as.import.module = s->as.import.name.text;
   if (parse_at(p, T_DOT) || parse_at(p, T_SLASH))

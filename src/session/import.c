@@ -7,6 +7,7 @@
  */
 #include "impl.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +50,41 @@ static bool of_python(const char *module) {
   return false;
 }
 
+static int is_module(const struct dirent *d) {
+  size_t n = strlen(d->d_name);
+  return n > 5 && strcmp(d->d_name + n - 5, ".tile") == 0;
+}
+
+/* "attention, conv": the modules of each directory of a `:` list. */
+static void add_modules(Session *s, const char *list, Str *out) {
+  while (list && *list) {
+    size_t len = strcspn(list, ":");
+    struct dirent **entries = NULL;
+    const char *directory = arena_printf(s->line, "%.*s", (int)len, list);
+    int n = scandir(directory, &entries, is_module, alphasort);
+    for (int i = 0; i < n; i++) {
+      size_t stem = strlen(entries[i]->d_name) - 5;
+      str_addf(out, "%s%.*s", out->n ? ", " : "", (int)stem, entries[i]->d_name);
+      free(entries[i]);
+    }
+    free(entries);
+    list += len + (list[len] == ':');
+  }
+}
+
+/* The names that would do, or where to say them. */
+static const char *module_hint(Session *s, const char *module) {
+  Str there = session_str(s);
+  if (of_python(module))
+    return "its functions are built in: zeros(f32, 3, 4), exp(x), a @ b";
+  add_modules(s, TILESH_DATADIR "/stdlib", &there);
+  add_modules(s, getenv("TILESH_PATH"), &there);
+  if (there.n > 0 && there.n < 300)
+    return arena_printf(s->line, "there are %s; a file is named by import \"x.tile\" as x",
+                        str_text(&there));
+  return "set TILESH_PATH, or name a file: import \"x.tile\" as x";
+}
+
 /* A bare name is a module of the library or of $TILESH_PATH. */
 static const char *find_module(Session *s, const Want *w) {
   const char *file = arena_printf(s->line, "%s.tile", w->module);
@@ -56,11 +92,8 @@ static const char *find_module(Session *s, const Want *w) {
   if (!path)
     path = search(s, getenv("TILESH_PATH"), file);
   if (!path)
-    host_fail_hint(s, E0813, w->span,
-                   of_python(w->module)
-                       ? "its functions are built in: zeros(f32, 3, 4), exp(x), a @ b"
-                       : "set TILESH_PATH, or name a file: import \"x.tile\" as x",
-                   "no module is named %s", w->module);
+    host_fail_hint(s, E0813, w->span, module_hint(s, w->module), "no module is named %s",
+                   w->module);
   return path;
 }
 
