@@ -161,6 +161,8 @@ void eval_live_var(Compiler *c, const IrVar *v, Reg r);
 void eval_live_tile(Compiler *c, const IrBuffer *b);
 /* Whether only another block can end this WHILE (compile_spin.c). */
 bool eval_spins(IrStmt *s);
+/* Whether the loop looks at global memory at all. */
+bool eval_asks(IrStmt *s);
 /* CONTINUE of a MAP or loop under a condition that may differ between lanes. */
 bool eval_has_lane_exit(Compiler *c, IrBlock *body, IrKind kind);
 /* The axis of the MAP that an i64 is a constant multiple of, but for what the MAP does not change;

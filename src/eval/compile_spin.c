@@ -4,8 +4,10 @@
  * where no other block runs before it ends; where blocks take turns it gives up its turn. A loop
  * that is not recognised still ends at the step limit or at an interrupt.
  * Loads and atomics that cannot change what they look at count as looking; any store, any variable
- * set, any index or condition that moves means that the loop may end by its own doing. Tests:
- * tests/unit/check_eval.c.
+ * set, any index or condition that moves means that the loop may end by its own doing. Where
+ * blocks take turns every loop that looks at global memory gives up its own: one that counts its
+ * tries, or that takes a maximum, and a lowered one, which has barriers and a shared element.
+ * Tests: tests/unit/check_eval.c, tests/lang/check_cooperative.tile.
  */
 #include "compile.h"
 
@@ -70,4 +72,18 @@ bool eval_spins(IrStmt *s) {
     return false;
   ir_walk(&s->as.while_.body, scan_spin, &x);
   return !x.moves;
+}
+
+static bool scan_asks(IrStmt *s, void *ctx) {
+  bool *asks = ctx;
+  *asks |= (s->kind == IRK_ATOMIC && s->as.atomic.at.buf->space == IRS_GLOBAL) ||
+           (s->kind == IRK_LOAD && s->as.access.at.buf->space == IRS_GLOBAL);
+  return !*asks;
+}
+
+bool eval_asks(IrStmt *s) {
+  bool asks = false;
+  ir_walk(&s->as.while_.cond_block, scan_asks, &asks);
+  ir_walk(&s->as.while_.body, scan_asks, &asks);
+  return asks;
 }

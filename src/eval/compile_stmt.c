@@ -449,6 +449,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
   bool parts = eval_in_lanes(c) && (loop_parts(c, &w->body) || loop_parts(c, &w->cond_block));
   /* Whether the condition parts the lanes is known only once its block is bound. */
   bool spin = !c->thread && !c->map && eval_spins(s);
+  bool turn = spin || (!c->map && c->p->interleave && eval_asks(s));
   if (spin)
     c->p->in_order = c->p->orders = true;
   parts = parts || c->map || (c->thread && w->cond->uniform == IR_LANE_VARYING);
@@ -482,7 +483,7 @@ static void compile_while(Compiler *c, IrStmt *s) {
   loop_body(c, &l, &w->body);
   eval_scope_close(c);
   c->block_depth = block_depth;
-  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = spin ? BC_SPIN_BACK : BC_BACK}), top);
+  eval_patch_to(c, eval_emit(c, (EvalInsn){.code = turn ? BC_SPIN_BACK : BC_BACK}), top);
   eval_patch(c, test);
   loop_close(c, &l);
 }

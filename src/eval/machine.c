@@ -477,8 +477,10 @@ static bool jumps(EvalAgent *a, const EvalInsn *in) {
 
 /* A `while` waits for another block. */
 static EvalResult spin(EvalAgent *a) {
-  if (a->block->program->interleave)
+  if (a->block->program->interleave) {
+    a->block->turn_over = true;
     return EVAL_BLOCKED;
+  }
   eval_fault(a, E0455, "this `while` waits for another block, and none will run before it ends");
   eval_fault_hint(a, "write `grid … , cooperative = true`: all blocks are then resident");
   return EVAL_FAULTED;

@@ -106,6 +106,7 @@ struct EvalBlock {
   struct EvalWatch *watch; /* NULL: values are not watched (watch.h) */
   uint64_t noise;          /* state of the noise; 0: none (noise.h) */
   bool inexact;            /* some result of this block has got noise */
+  bool turn_over;          /* an agent waits for another block */
   Str *print;              /* where REPORT appends; flushed in block order */
   OpIsa isa;               /* of the launch, never OPS_BEST */
   const EvalKernels *kernels;

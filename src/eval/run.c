@@ -119,13 +119,17 @@ bool eval_block_done(const EvalBlock *b) {
   return true;
 }
 
-/* Asynchronous operations complete only when nobody can run: as late as the waits allow. */
+/* Asynchronous operations complete only when nobody can run: as late as the waits allow. Where
+ * blocks wait for each other it is the others' turn as soon as a warp does. */
 static EvalResult run_device_block(EvalBlock *b) {
   EvalResult result = EVAL_OK;
+  b->turn_over = false;
   while (!eval_block_done(b)) {
     bool ran = run_agents(b, &result);
     if (result == EVAL_FAULTED)
       return result;
+    if (b->turn_over)
+      return EVAL_BLOCKED;
     if (ran)
       continue;
     if (eval_run_poll(&b->agent[0]) != EVAL_OK)
@@ -291,12 +295,13 @@ static bool run_within_budget(EvalLaunch *l) {
 
 /* ---------------------------------------------------------------- blocks that take turns */
 
-/* Until it ends or waits. */
+/* Until it ends or waits. Warps that wait also store what one of them has seen, so that at thread
+ * level a look cannot be told from a step: there a deadlock ends at an interrupt. */
 bool eval_block_turn(EvalBlock *b, bool *moved) {
   EvalAgent *a = &b->agent[0];
   uint64_t effects = a->effects;
   EvalResult result = run_whole(b);
-  *moved = *moved || result != EVAL_BLOCKED || a->effects != effects;
+  *moved = *moved || result != EVAL_BLOCKED || b->device || a->effects != effects;
   if (result == EVAL_BLOCKED)
     return true;
   end_block(b, result);

@@ -106,6 +106,11 @@ static bool plan_load(Copies *c, IrCopy *x) {
     return false;
   }
   const IrLayout *stated = tile->layout;
+  if (inner == 0 && tile->rank != 2) {
+    c->declined = true;
+    sched_decline(c->r, "`%s` has stages, and its copies go across", tile->name);
+    return false;
+  }
   if (c->author && stated && stated->columns != (inner == 0)) {
     c->declined = true;
     sched_decline(c->r, "`%s` is filled by copies of which one goes across", tile->name);

@@ -8,6 +8,7 @@ gives the same bits; `Bound` walks the statements to see to that. A "real" one h
 no step that turns a small difference into a large one.
 """
 import kernelprod
+import kernelrole
 from kernelelem import Group, Stmt, either, repeated
 from kernelhost import Calls
 from kernelexpr import FLOAT, INT, SIZE, Expr, Overflow, Tensor, Tile, convert, fit, unsigned
@@ -558,6 +559,8 @@ class Gen(Calls):
     def program(self):
         if self.chance(0.15):
             return kernelprod.program(self.r, self.real)
+        if self.chance(0.15) and not self.real:
+            return kernelrole.program(self.r)
         self.setup()
         self.parameters_make()
         self.inputs_make()

@@ -43,7 +43,7 @@ class Calls(Elements):
             d = self.inputs[0].dtype
             for x in self.inputs:
                 x.written = "E" if x.dtype == d else None
-            self.settings.append(("E: dtype", self.pick(d, "f32", d), None))
+            self.settings.append(("E: dtype", d, None))  # the body is checked with it too
 
     # ---------------------------------------------------------------- the grid
     def options(self):
