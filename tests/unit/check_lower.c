@@ -396,6 +396,8 @@ START_TEST(products_of_other_types) {
           t, t, acc, t, k, t, k, t, k, t, k, t, k + 6, acc, acc, k, k, k, k,
           w < 3 ? ways[w] : arena_printf(a, "Ao[0:+64, 4:+%d] @ Bt.T", k), i == 4 ? " tf32" : "");
       same(text, "M=100,N=70,K=150");
+      same(text, "M=1,N=1,K=1");
+      check_on(text, "M=0,N=1,K=0", &(Way){target_find("sm_90a"), 0, true, false}, ST_OK);
       check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_89"), 0, true, false}, ST_OK);
       check_on(text, "M=65,N=49,K=129", &(Way){target_find("sm_90a"), 1, true, true}, ST_OK);
       for (int arch = 0; arch < 2; arch++) {
@@ -589,6 +591,45 @@ START_TEST(banks_of_products) {
       uint64_t met = conflicts(text, "M=64,N=64,K=64", false);
       ck_assert_msg(met == 0, "%s, %s: %d conflicts", t, ways[w], (int)met);
       same(text, "M=64,N=64,K=50");
+      same(text, "M=64,N=64,K=0");
+      same(text, "M=64,N=64,K=1");
+    }
+  arena_free(a);
+}
+END_TEST
+
+/* Two products whose operands lie differently, into one result or into two that meet: both stay in
+ * registers, without pairs where they cannot agree, and rows are reduced over either. */
+START_TEST(products_that_meet) {
+  static const char *const second[] = {"acc += As @ Bt.T", "more += As @ Bt.T",
+                                       "more += At.T @ Bs"};
+  static const char *const meet[] = {
+      "", "  map i, j in [64, 32] { load x: i32 = acc[i, j]\nload y: i32 = more[i, j]\n"
+          "    store acc[i, j] = x - y }\n"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 3; i++)
+    for (int m = 0; m < 2; m++) {
+      const char *text = arena_printf(
+          a,
+          "kernel mm tile(A: i8[M, 32], B: i8[32, N]) -> (C: i32[M, N], D: i32[M, N], R: i32[M]) "
+          "{\n  threads 64\n  shared As: i8[64, 32]\n  shared At: i8[32, 64]\n"
+          "  shared Bs: i8[32, 32]\n  shared Bt: i8[32, 32]\n  fragment acc: i32[64, 32]\n"
+          "  fragment more: i32[64, 32]\n  fragment sums: i32[64]\n"
+          "  map i, j in [64, 32] { store acc[i, j] = 1 }\n"
+          "  map i, j in [64, 32] { store more[i, j] = 2 }\n"
+          "  copy As = A[0:+_, 0:+_]\n  copy Bs = B[0:+_, 0:+_]\n  copy At = As.T\n"
+          "  copy Bt = Bs.T\n  dot acc += As @ Bs\n  dot %s\n%s"
+          "  reduce sums = sum(acc) axis 1\n  copy R[0:+_] = sums\n"
+          "  copy C[0:+_, 0:+_] = acc\n  copy D[0:+_, 0:+_] = more\n}\n",
+          second[i], meet[m]);
+      same(text, "M=64,N=32");
+      same(text, "M=33,N=5");
+      const char *low = lowered(a, text, "sm_80");
+      ck_assert(strstr(low, "reg acc_1") && strstr(low, "mma_sync"));
+      ck_assert_msg(i == 0 || strstr(low, "reg more_1"), "more %d %d", i, m);
+      bool agree = i == 1 && m == 0;
+      ck_assert_msg(!agree || strstr(low, "prmt("), "no pairs of a product that is alone");
+      ck_assert_msg(i != 0 || !strstr(low, "prmt("), "pairs of one of two products");
     }
   arena_free(a);
 }
@@ -1169,6 +1210,7 @@ int main(void) {
   tcase_add_test(c, products_in_a_row);
   tcase_add_test(c, banks);
   tcase_add_test(c, banks_of_products);
+  tcase_add_test(c, products_that_meet);
   tcase_add_test(c, products_transposed_and_in_place);
   tcase_add_test(c, reductions);
   tcase_add_test(c, rows_and_vectors);
