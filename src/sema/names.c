@@ -159,13 +159,14 @@ SemaNum sema_num_of(Check *c, const TExpr *e, const AstExpr *ast) {
 
 /* ---------------------------------------------------------------- depth */
 
-/* Reported once, at the limit itself. */
+/* Reported once: the operands beside the deepest one are as deep. */
 bool sema_enter(Check *c, Span span) {
   if (++c->depth <= CHECK_MAX_DEPTH)
     return true;
   /* Deeper calls back out without a word. */
-  if (c->depth == CHECK_MAX_DEPTH + 1)
+  if (!c->too_deep)
     diag_add(c->sink, E0109, span, "this is nested too deeply, the fns it calls included");
+  c->too_deep = true;
   return false;
 }
 

@@ -86,6 +86,7 @@ typedef struct Check {
   int parallel;      /* parallel loops around */
   int loops;         /* serial loops around, up to a parallel one or the fn's beginning */
   int depth;         /* of expressions and blocks, inlined fns included */
+  bool too_deep;     /* which was reported */
   size_t inlined;    /* statements inlined so far */
   int role;          /* 1 + the first warpgroup of the role around; 0: none */
   bool threads_said; /* by `grid` */
