@@ -94,8 +94,6 @@ class Values:
         self.depth = 0
         self.budget = self.r.randint(4, 16)
         self.fns = []
-        self.kernel, self.letter = "f", "a"
-        self.given, self.given_names = [], ""  # (name, type, extents) of tensors that are there
         self.picked = False  # whether an element stands at a fixed place of an input
 
     # ---------------------------------------------------------------- small things

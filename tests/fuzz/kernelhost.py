@@ -140,13 +140,8 @@ class Calls(Elements):
             args.append(str(v) if d[0] != "f" else f"{v}.0")
         for i, (x, write) in enumerate([(x, False) for x in self.inputs] + [(x, True) for x in self.held()]):
             ext = self.extents_of(x, other)
-            same = [t for t in self.given if not write and t[1] == x.dtype and list(t[2]) == ext]
-            text = self.pick(*same)[0] if same and not tag else self.view(x.dtype, ext, 2, write)
-            if text[0] in self.given_names and text in [t[0] for t in self.given]:
-                args.append(text)
-                continue
-            lines.append(f"let {self.letter}{i}{tag} = {text}")
-            args.append(f"{self.letter}{i}{tag}")
+            lines.append(f"let a{i}{tag} = {self.view(x.dtype, ext, 2, write)}")
+            args.append(f"a{i}{tag}")
         ext = {n: e for y, _, _ in self.outputs for e, n in y.axes}
         args = [str(other.get(n, ext[n])) for n in self.missing] + args
         if out:
@@ -157,7 +152,7 @@ class Calls(Elements):
             args.append(f"out = {names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}")
         at = [f"{n.split(':')[0]} = {v}" for n, _, v in self.settings if v is not None]
         at = f"[{', '.join(at)}]" if at else ""
-        return lines, f"{self.kernel}{at}({', '.join(args)})"
+        return lines, f"f{at}({', '.join(args)})"
 
     def held(self):
         return [y for y, _, _ in self.outputs if y.inout]
@@ -189,7 +184,7 @@ class Calls(Elements):
         if self.attribute:
             lines.append(self.attribute.strip())
         to = f" -> ({', '.join(outs)})" if outs else ""
-        lines.append(f"kernel {self.kernel}{settings}({', '.join(ins)}){to} {{")
+        lines.append(f"kernel f{settings}({', '.join(ins)}){to} {{")
         lines += self.head()
         for s in body:
             lines += s.lines(2 if self.persistent else 1)
@@ -205,5 +200,4 @@ class Calls(Elements):
             other = {n: self.pick(e, e + 1, e + self.r.randint(0, 20), max(least(e), e - 1), max(least(e), 0)) for n, e in named.items()}
             made, again = self.call(1, other, False)
             lines += made + [f"let r1 = check {again}"]
-        self.last = call
         return lines
