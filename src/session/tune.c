@@ -62,7 +62,9 @@ static void find_sides(Tuning *t, const LowerProduct *plain) {
 
 /* ---------------------------------------------------------------- costs */
 
-/* Row-major tensors of the arguments' shapes; scalars are 0, which no grid depends on. */
+/* Row-major tensors of the arguments' shapes. Scalars are 0, so that what is chosen does not change
+ * with them: a grid that they make empty is not known. Negative: nothing can be said, or the
+ * program's own tiles do not fit. */
 static double cost_of(Tuning *t, const IrKernel *k) {
   IrBinding *b = ir_binding_new(t->arena, k);
   for (size_t i = 0; i < k->params.n; i++) {
@@ -83,7 +85,9 @@ static double cost_of(Tuning *t, const IrKernel *k) {
   }
   DiagSink sink;
   diag_init(&sink, t->arena);
-  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors)
+  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors ||
+      b->grid[0] * b->grid[1] * b->grid[2] == 0 ||
+      !target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL)))
     return -1;
   return lower_cost(k, b, session_sms(t->s));
 }
@@ -95,7 +99,8 @@ static int64_t stages_of(Tuning *t, const LowerProduct *p) {
   return n < 2 ? 3 : n > 8 ? 8 : n;
 }
 
-/* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
+/* The cheapest pair of rows and columns (of mma.sync: the widest that fits, as measured); where no
+ * pair is better, nothing is set. */
 static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
   static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
                                     {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
@@ -103,8 +108,8 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
   best->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
   double least = cost_of(t, plain);
   LowerProduct chosen = *p;
-  bool warps = session_target(t->s)->arch < ARCH_SM90A; /* mma.sync: the widest tile was measured */
-  for (size_t i = 0; i < (warps ? 1 : sizeof tile / sizeof *tile); i++) {
+  bool warps = session_target(t->s)->arch < ARCH_SM90A, found = false;
+  for (size_t i = 0; i < sizeof tile / sizeof *tile && !(warps && found); i++) {
     LowerProduct q;
     SpecStatic set[] = {{(size_t)t->side[0], tile[i][0]}, {(size_t)t->side[1], tile[i][1]}};
     const IrKernel *k = try_build(t, set, 2);
@@ -112,6 +117,7 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
     if (cost < 0 || (least >= 0 && cost >= least * 0.995))
       continue;
     least = cost;
+    found = true;
     chosen = q;
     best->value[t->side[0]] = tile[i][0];
     best->value[t->side[1]] = tile[i][1];
