@@ -135,7 +135,7 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
     break;
   case IRK_ATOMIC:
     if (st->as.atomic.region)
-      share(f, st->as.atomic.src.buf, "atomics of a tile read it");
+      want_whole(f, &st->as.atomic.src);
     else
       scan_access(f, st, &st->as.atomic.at, map);
     break;

@@ -5,7 +5,7 @@
  * a tile that leaves it is recorded, and the block ends before anything outside is touched. Tests:
  * tests/unit/check_lower.c.
  */
-#include "simple.h"
+#include "expand.h"
 
 /* ---------------------------------------------------------------- copy */
 
@@ -66,22 +66,48 @@ static void lower_dot(Simple *s, const IrDot *d) {
 
 /* ---------------------------------------------------------------- atomics of regions */
 
-/* Only where both sides lie inside. */
-static void lower_atomic_region(Simple *s, const IrAtomic *a) {
-  IrExpr *index[IR_MAX_RANK], *to[IR_MAX_RANK], *from[IR_MAX_RANK];
-  Shape x = low_shape_of(s, &a->dst, &a->src);
-  IrBlock *before;
-  if (low_count_of(&x) == 0)
-    return;
-  low_split(s, low_open_elements(s, low_count_of(&x), &before), &x, index);
+/* One atomic of element `from` of the source, where its place in the destination lies inside. */
+static void atomic_element(Simple *s, const IrAtomic *a, IrExpr *const *index, IrAccess from,
+                           IrExpr *in) {
+  IrExpr *to[IR_MAX_RANK];
   low_region_index(s, &a->dst, index, to);
-  low_region_index(s, &a->src, index, from);
-  low_enter_if(s, low_both(s, low_inside(s, &a->dst, to), low_inside(s, &a->src, from)));
-  IrVar *v = low_emit_load(s, "x", low_access_at(s, a->src.buf, from));
+  low_enter_if(s, low_both(s, low_inside(s, &a->dst, to), in));
+  IrVar *v = low_emit_load(s, "x", from);
   IrStmt *st = low_emit(s, IRK_ATOMIC);
   st->as.atomic = (IrAtomic){.op = a->op};
   st->as.atomic.at = low_access_at(s, a->dst.buf, to);
   st->as.atomic.value = ir_cast(s->k, ir_ref(s->k, v), a->dst.buf->dtype);
+}
+
+/* Of a fragment, whole: each thread has its own elements, and one of those that hold the same. */
+static void atomic_registers(Simple *s, const IrAtomic *a, const Place *p) {
+  int all[IR_MAX_RANK];
+  Point at;
+  IrBlock *outer = s->out, *before;
+  low_enter_if(s, expand_is_owner(s, p->frag));
+  expand_open(s, p->frag, 1, &at, &before);
+  for (int d = 0; d < p->rank; d++)
+    all[d] = d;
+  IrAccess from = {.buf = p->home, .index = {expand_register(s, &at, p->rank, all)}};
+  atomic_element(s, a, at.index, from, NULL);
+  low_enter(s, outer);
+}
+
+/* Only where both sides lie inside. */
+static void lower_atomic_region(Simple *s, const IrAtomic *a) {
+  IrExpr *index[IR_MAX_RANK], *from[IR_MAX_RANK];
+  Shape x = low_shape_of(s, &a->dst, &a->src);
+  const Place *p = low_place_of(s, a->src.buf);
+  IrBlock *before;
+  if (low_count_of(&x) == 0)
+    return;
+  if (p->frag) {
+    atomic_registers(s, a, p);
+    return;
+  }
+  low_split(s, low_open_elements(s, low_count_of(&x), &before), &x, index);
+  low_region_index(s, &a->src, index, from);
+  atomic_element(s, a, index, low_access_at(s, a->src.buf, from), low_inside(s, &a->src, from));
   low_enter(s, before);
 }
 

@@ -1127,6 +1127,27 @@ static void check_division(void) {
   arena_free(a);
 }
 
+/* Split K: what adds the result to a tensor takes it as it lies. */
+START_TEST(atomics_of_products) {
+  static const char text[] =
+      "kernel part tile(A: f16[M, 64], B: f16[64, N]) -> (C: f32[M, N]) {\n"
+      "  grid b = 1\n"
+      "  shared a: f16[64, 64]\n  shared b_1: f16[64, 64]\n  fragment c: f32[64, 64]\n"
+      "  map i, j in [64, 64] { store c[i, j] = 0 }\n"
+      "  copy a = A[0:+_, 0:+_]\n  copy b_1 = B[0:+_, 0:+_]\n"
+      "  dot c += a @ b_1\n"
+      "  atomic atomic_add(C[3:+_, 5:+_], c)\n"
+      "}\n";
+  static const char *const archs[] = {"sm_80", "sm_89", "sm_90a"};
+  for (size_t i = 0; i < 3; i++) {
+    Arena *a = arena_new(NULL, "");
+    const char *low = lowered(a, text, archs[i]);
+    ck_assert_msg(strstr(low, "mma") != NULL, "%s: no product of a warp", archs[i]);
+    arena_free(a);
+  }
+}
+END_TEST
+
 START_TEST(accesses_outside) {
   faults("kernel out tile(A: f32[N], n: i64) -> (X: f32[N]) {\n  load v: f32 = A[n]\n"
          "  store X[0] = v\n}\n",
@@ -1228,6 +1249,7 @@ int main(void) {
   tcase_add_test(c, parallel_loops);
   tcase_add_test(c, parallel_sectors);
   tcase_add_test(c, atomics);
+  tcase_add_test(c, atomics_of_products);
   tcase_add_test(c, blocks_share_out);
   tcase_add_test(c, tiles_of_scopes_share_bytes);
   tcase_add_test(c, tiles_of_lifetimes_share_bytes);
