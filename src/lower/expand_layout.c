@@ -103,7 +103,7 @@ void low_stated_layouts(Simple *s) {
   ir_walk(&s->k->body, note_printed, s);
   for (size_t i = 0; i < s->place.n && i < s->k->buffers.n; i++) {
     const IrBuffer *b = s->k->buffers.v[i];
-    Place *p = &s->place.v[i];
+    Place *p = s->place.v[i];
     bool owned = i < s->owned.n && s->owned.v[i];
     if (p->tile && !p->fragment && b->layout && !b->arrivals && !owned)
       place_stated(s, b, p);

@@ -541,17 +541,17 @@ static bool check_map(IrStmt *st, void *ctx) {
 static void forget(const Infer *f) {
   f->s->iterations.n = f->iterations;
   for (size_t i = 0; i < f->s->place.n; i++)
-    if (!f->s->place.v[i].settled)
-      f->s->place.v[i].frag = NULL;
+    if (!f->s->place.v[i]->settled)
+      f->s->place.v[i]->frag = NULL;
 }
 
 /* For :explain: who holds what. */
 static void note_layouts(Simple *s) {
   for (size_t i = 0; i < s->place.n && s->request->notes; i++) {
     Str text = str_new(s->arena);
-    if (!s->place.v[i].frag)
+    if (!s->place.v[i]->frag)
       continue;
-    frag_print(s->place.v[i].frag, &text);
+    frag_print(s->place.v[i]->frag, &text);
     lower_note(s->request, "fragment %s in registers (extent:axis:step): %s",
                s->k->buffers.v[i]->name, str_text(&text));
   }
@@ -573,7 +573,7 @@ static void infer_block(Simple *s, IrBlock *b) {
     ir_walk(b, check_map, &f);
   } while (f.restart);
   for (size_t i = 0; i < s->place.n; i++)
-    s->place.v[i].settled |= s->place.v[i].frag != NULL;
+    s->place.v[i]->settled |= s->place.v[i]->frag != NULL;
 }
 
 /* What is declared outside belongs to no role. */

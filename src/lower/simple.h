@@ -84,7 +84,7 @@ typedef struct Simple {
   VEC(Iteration) iterations;
   VEC(Pipe) pipes;
   VEC(int64_t) divisor;     /* by variable id: a power of two that divides it; 0: 1 */
-  VEC(Place) place;         /* by buffer id */
+  VEC(Place *) place;       /* by buffer id; a Place stays where it is while others come */
   VEC(uint8_t) held;        /* by buffer id: reads and writes since the last low_barrier */
   VEC(uint8_t) now;         /* by buffer id: what the statement being built does */
   IrBuffer *once[DT_COUNT]; /* one-element tiles through which one thread tells the others */

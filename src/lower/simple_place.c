@@ -17,8 +17,8 @@ static int64_t aligned(int64_t n) {
 /* Buffers that lowering makes have an empty place: they are no tiles of the program. */
 Place *low_place_of(Simple *s, const IrBuffer *b) {
   while (s->place.n <= b->id)
-    VEC_PUSH(s->arena, &s->place, (Place){0});
-  return &s->place.v[b->id];
+    VEC_PUSH(s->arena, &s->place, ARENA_NEW(s->arena, Place));
+  return s->place.v[b->id];
 }
 
 /* ---------------------------------------------------------------- planning */
@@ -172,7 +172,7 @@ static int64_t plan(Simple *s) {
 static Place *largest(Simple *s) {
   Place *best = NULL;
   for (size_t i = 0; i < s->place.n; i++) {
-    Place *p = &s->place.v[i];
+    Place *p = s->place.v[i];
     if (!p->tile || p->spilled || !p->bytes)
       continue;
     bool first =
@@ -215,7 +215,7 @@ static void spill_all(Simple *s) {
   IrKernel *k = s->k;
   IrExpr *slots = ir_ref(k, pre_let(s, "slots", count_slots(s)));
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].spilled)
+    if (s->place.v[i]->spilled)
       spill(s, k->buffers.v[i], slots);
   k->grid_rank = 1;
   k->grid[0] = slots;
@@ -264,7 +264,7 @@ bool low_place_tiles(Simple *s) {
     expand_stage_stores(s);
   }
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].frag)
+    if (s->place.v[i]->frag)
       to_registers(s, s->k->buffers.v[i]);
   while ((s->peak = plan(s)), !target_has_shared(s->target, s->peak + ONCE_BYTES)) {
     if (s->registers && expand_shorten_pipes(s))
@@ -276,10 +276,10 @@ bool low_place_tiles(Simple *s) {
     largest(s)->spilled = spilled = true;
   }
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].tile && !s->place.v[i].frag)
+    if (s->place.v[i]->tile && !s->place.v[i]->frag)
       s->k->buffers.v[i]->space = IRS_SHARED;
   for (size_t i = 0; i < s->place.n; i++)
-    if (lies_otherwise(&s->place.v[i]))
+    if (lies_otherwise(s->place.v[i]))
       to_ring(s, s->k->buffers.v[i]);
   low_note_tiles(s);
   if (spilled)
@@ -337,8 +337,8 @@ void low_flush(Simple *s) {
 void low_take_bytes(Simple *s, const IrBuffer *b) {
   for (size_t i = 0; i < s->held.n; i++) {
     const IrBuffer *o = s->k->buffers.v[i];
-    bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i].tile &&
-                  !s->place.v[i].spilled;
+    bool shared = s->held.v[i] && o->space == IRS_SHARED && s->place.n > i && s->place.v[i]->tile &&
+                  !s->place.v[i]->spilled;
     if (shared && o->offset < end_of(s, b) && b->offset < end_of(s, o)) {
       low_barrier(s);
       return;

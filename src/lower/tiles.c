@@ -35,8 +35,8 @@ void low_note_tiles(Simple *s) {
     return;
   notes->tile.n = 0;
   for (size_t i = 0; i < s->place.n; i++)
-    if (s->place.v[i].tile)
-      VEC_PUSH(notes->arena, &notes->tile, tile_of(s, &s->place.v[i], s->k->buffers.v[i]));
+    if (s->place.v[i]->tile)
+      VEC_PUSH(notes->arena, &notes->tile, tile_of(s, s->place.v[i], s->k->buffers.v[i]));
 }
 
 /* The hardware's swizzle: rows of `span` bytes, longer ones in column blocks of it; within 1024
