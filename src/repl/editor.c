@@ -95,6 +95,12 @@ void editor_open(Repl *r) {
 #ifdef HAVE_READLINE
   rl_catch_signals = 0;
   rl_variable_bind("enable-bracketed-paste", "on");
+  rl_initialize();
+  if (!rl_executing_keyseq) { /* the one allocation that readline does not look at itself */
+    fputs("tilesh: out of memory (line editor)\n", stderr);
+    r->status = session_exit_status(ST_USAGE);
+    r->leave = true;
+  }
 #else
   if (!edits())
     open_plain();
