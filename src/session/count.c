@@ -142,6 +142,10 @@ static void count_stmt(Count *c, const IrStmt *s, double times) {
   case IRK_SCAN:
     c->flops += times * region_size(&s->as.scan.src);
     break;
+  case IRK_ROLES:
+    for (int i = 0; i < s->as.roles.nroles; i++)
+      count_block(c, &s->as.roles.role[i].body, times);
+    break;
   case IRK_WHILE:
     c->unknown = true;
     break;

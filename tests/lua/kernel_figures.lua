@@ -21,3 +21,30 @@ print(pcall(tile.bench, m.add, 3))
 print(pcall(tile.bench, m.add, {x, x}, {bursts = -1}))
 print(pcall(tile.bench, m.add, {x, x}, {burst = 1}))
 print(pcall(function() return m.add.nothing end))
+-- Products count in the roles of `specialize` as they do outside.
+local p = tile.eval [[
+kernel product(A: f16[64, K], B: f16[K, 64]) -> (C: f32[64, 64]) {
+  shared As: f16[2, 64, 64], Bs: f16[2, 64, 64]
+  fragment acc: f32[64, 64] = 0
+  barrier full[2], empty[2]
+  specialize {
+    producer(warpgroups = 1) {
+      for k in range(ceildiv(K, 64)) {
+        wait(empty[k % 2], k // 2 + 1)
+        copy(A[0, k*64], As[k % 2], signal = full[k % 2])
+        copy(B[k*64, 0], Bs[k % 2], signal = full[k % 2])
+      }
+    }
+    consumer(warpgroups = 1) {
+      for k in range(ceildiv(K, 64)) {
+        wait(full[k % 2], k // 2)
+        acc += As[k % 2] @ Bs[k % 2]
+        arrive(empty[k % 2])
+      }
+      copy(acc, C[0, 0])
+    }
+  }
+}
+]]
+local f = tile.bench(p.product, {tile.ones("f16", 64, 192), tile.ones("f16", 192, 64)}, {bursts = 1})
+print(math.floor(f.tflops * f.ms * 1e9 + 0.5), 2 * 64 * 64 * 192)
