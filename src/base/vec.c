@@ -223,3 +223,10 @@ const char *names_closest(const char *name, const char *const *candidates, size_
   }
   return best;
 }
+
+const char *names_here(const char *name, const NamePair *pairs, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(name, pairs[i].name) == 0)
+      return pairs[i].here;
+  return NULL;
+}

@@ -46,6 +46,13 @@ const char *names_get(Names *names, const char *s, size_t n);
  * or NULL: for "did you mean". */
 const char *names_closest(const char *name, const char *const *candidates, size_t n);
 
+/* A name that other languages have, and how it is written here. */
+typedef struct NamePair {
+  const char *name, *here;
+} NamePair;
+/* What one of n pairs says of `name`, or NULL. */
+const char *names_here(const char *name, const NamePair *pairs, size_t n);
+
 /* Spreads n bytes over 64 bits; no digest: whoever wants equal hashes finds them. */
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 

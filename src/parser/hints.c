@@ -14,9 +14,7 @@
 /* Words of Python, C, CUDA, Lua and their like; all of them may be names here, so only faults ask.
  */
 const char *parse_hint_foreign_word(const char *word) {
-  static const struct Row {
-    const char *word, *hint;
-  } rows[] = {
+  static const NamePair rows[] = {
       /* functions and blocks */
       {"def", "functions are written fn name(x: f32) -> f32 { … }"},
       {"function", "functions are written fn name(x: f32) -> f32 { … }"},
@@ -61,11 +59,7 @@ const char *parse_hint_foreign_word(const char *word) {
       {"float", "names are bound with let: let x = 1.5, or var x: f32 = 1.5"},
       {"double", "names are bound with let: let x = 1.5, or var x: f64 = 1.5"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (strcmp(word, rows[i].word) == 0)
-      return rows[i].hint;
-  }
-  return NULL;
+  return names_here(word, rows, sizeof rows / sizeof *rows);
 }
 
 /* ---- operators ---- */

@@ -14,7 +14,7 @@
 
 /* As NumPy, C and others call them. */
 const char *sema_foreign_dtype(const char *name) {
-  static const char *const as[][2] = {
+  static const NamePair as[] = {
       {"int", "i32 or i64"},    {"float", "f32"},   {"double", "f64"},         {"half", "f16"},
       {"float16", "f16"},       {"float32", "f32"}, {"float64", "f64"},        {"bfloat16", "bf16"},
       {"fp16", "f16"},          {"fp32", "f32"},    {"fp64", "f64"},           {"int8", "i8"},
@@ -23,10 +23,7 @@ const char *sema_foreign_dtype(const char *name) {
       {"short", "i16"},         {"char", "i8"},     {"unsigned", "u32"},       {"boolean", "bool"},
       {"fp8", "f8e4m3"},        {"e4m3", "f8e4m3"}, {"float8_e4m3", "f8e4m3"}, {"e5m2", "f8e5m2"},
       {"float8_e5m2", "f8e5m2"}};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    if (strcmp(name, as[i][0]) == 0)
-      return as[i][1];
-  return NULL;
+  return names_here(name, as, sizeof as / sizeof *as);
 }
 
 const char *sema_meant_dtype(Arena *a, const char *name) {

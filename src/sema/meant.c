@@ -39,7 +39,7 @@ static void visible_names(Check *c, NameList *out) {
 
 /* What other languages of kernels have names for, and hosts. */
 static const char *foreign_name(const char *name) {
-  static const char *const as[][2] = {
+  static const NamePair as[] = {
       {"zeros", "fragment t: f32[64] = 0"},
       {"ones", "fragment t: f32[64] = 1"},
       {"full", "fragment t: f32[64] = 0"},
@@ -86,10 +86,7 @@ static const char *foreign_name(const char *name) {
       {"atomicAdd", "atomic_add(C[i, j], v)"},
       {"atomicCAS", "atomic_cas(C[i, j], expected, v)"},
       {"printf", "print(x)"}};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    if (strcmp(name, as[i][0]) == 0)
-      return as[i][1];
-  return NULL;
+  return names_here(name, as, sizeof as / sizeof *as);
 }
 
 /* Functions of the host that kernels have not; what they make is passed as an argument. */
@@ -113,14 +110,14 @@ bool sema_is_word(const char *name) {
 
 /* Arguments as PyTorch, Triton and TileLang call them. */
 const char *sema_meant_argument(const char *name, const char *const *params, size_t n) {
-  static const char *const as[][2] = {{"dim", "axis"},           {"keepdim", "keepdims"},
-                                      {"keep_dims", "keepdims"}, {"num_stages", "stages"},
-                                      {"dims", "axis"},          {"other", "pad"},
-                                      {"allow_tf32", "tf32"}};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    for (size_t k = 0; k < n && strcmp(name, as[i][0]) == 0; k++)
-      if (strcmp(params[k], as[i][1]) == 0)
-        return params[k];
+  static const NamePair as[] = {{"dim", "axis"},           {"keepdim", "keepdims"},
+                                {"keep_dims", "keepdims"}, {"num_stages", "stages"},
+                                {"dims", "axis"},          {"other", "pad"},
+                                {"allow_tf32", "tf32"}};
+  const char *here = names_here(name, as, sizeof as / sizeof *as);
+  for (size_t k = 0; here && k < n; k++)
+    if (strcmp(params[k], here) == 0)
+      return here;
   return names_closest(name, params, n);
 }
 

@@ -13,22 +13,19 @@
 
 /* Values and modules of other languages. */
 static const char *foreign_name(const char *name) {
-  static const char *const as[][2] = {{"True", "write true"},
-                                      {"False", "write false"},
-                                      {"null", "write nil"},
-                                      {"NULL", "write nil"},
-                                      {"exit", "a program ends at its end; `assert` ends it early"},
-                                      {"input", "args holds the arguments of the program"},
-                                      {"map", "for x in l { … } goes through a list"},
-                                      {"dict", "lists and tensors are what there is: [1, 2]"}};
+  static const NamePair as[] = {{"True", "write true"},
+                                {"False", "write false"},
+                                {"null", "write nil"},
+                                {"NULL", "write nil"},
+                                {"exit", "a program ends at its end; `assert` ends it early"},
+                                {"input", "args holds the arguments of the program"},
+                                {"map", "for x in l { … } goes through a list"},
+                                {"dict", "lists and tensors are what there is: [1, 2]"}};
   static const char *const modules[] = {"np", "numpy", "torch", "tl", "T", "math", "cp", "jnp"};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    if (strcmp(name, as[i][0]) == 0)
-      return as[i][1];
   for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
     if (strcmp(name, modules[i]) == 0)
       return "functions stand without a module: zeros(f32, 3, 4), exp(x)";
-  return NULL;
+  return names_here(name, as, sizeof as / sizeof *as);
 }
 
 /* Everything that the name could have been is a candidate: locals of this function, globals of
@@ -166,25 +163,22 @@ static Value shape_of(Session *s, const Tensor *t) {
 
 /* Members that tensors have in NumPy and PyTorch, as the language writes them. */
 static const char *foreign_member(const char *name) {
-  static const char *const as[][2] = {{"astype", "x.to(f16) converts"},
-                                      {"type", "x.to(f16) converts"},
-                                      {"half", "x.to(f16) converts"},
-                                      {"float", "x.to(f32) converts"},
-                                      {"double", "x.to(f64) converts"},
-                                      {"item", "an element is x[0], of two axes x[0, 0]"},
-                                      {"numel", "x.size is the number of elements"},
-                                      {"ndim", "x.rank is the number of axes"},
-                                      {"dim", "x.rank is the number of axes"},
-                                      {"copy", "x.to(x.dtype) copies"},
-                                      {"clone", "x.to(x.dtype) copies"},
-                                      {"view", "reshape(x, 2, 3), or reshape(x, 6)"},
-                                      {"cuda", "use_device(\"cuda\") moves what kernels need"},
-                                      {"cpu", "the host reads any tensor as it is"},
-                                      {"numpy", "save(\"x.npy\", x) writes a file for NumPy"}};
-  for (size_t i = 0; i < sizeof as / sizeof *as; i++)
-    if (strcmp(name, as[i][0]) == 0)
-      return as[i][1];
-  return NULL;
+  static const NamePair as[] = {{"astype", "x.to(f16) converts"},
+                                {"type", "x.to(f16) converts"},
+                                {"half", "x.to(f16) converts"},
+                                {"float", "x.to(f32) converts"},
+                                {"double", "x.to(f64) converts"},
+                                {"item", "an element is x[0], of two axes x[0, 0]"},
+                                {"numel", "x.size is the number of elements"},
+                                {"ndim", "x.rank is the number of axes"},
+                                {"dim", "x.rank is the number of axes"},
+                                {"copy", "x.to(x.dtype) copies"},
+                                {"clone", "x.to(x.dtype) copies"},
+                                {"view", "reshape(x, 2, 3), or reshape(x, 6)"},
+                                {"cuda", "use_device(\"cuda\") moves what kernels need"},
+                                {"cpu", "the host reads any tensor as it is"},
+                                {"numpy", "save(\"x.npy\", x) writes a file for NumPy"}};
+  return names_here(name, as, sizeof as / sizeof *as);
 }
 
 /* What stands for a method that lists or strings have elsewhere. */

@@ -113,6 +113,17 @@ START_TEST(closest_name) {
 }
 END_TEST
 
+START_TEST(name_here) {
+  static const NamePair pairs[] = {{"def", "fn"}, {"True", "true"}, {"True", "never"}};
+  ck_assert_str_eq(names_here("def", pairs, 3), "fn");
+  ck_assert_str_eq(names_here("True", pairs, 3), "true"); /* the first of equals */
+  ck_assert_ptr_null(names_here("fn", pairs, 3));         /* not by what is written here */
+  ck_assert_ptr_null(names_here("de", pairs, 3));
+  ck_assert_ptr_null(names_here("", pairs, 3));
+  ck_assert_ptr_null(names_here("def", pairs, 0));
+}
+END_TEST
+
 /* The usual table of all cells, for comparison with the band that names_closest walks. */
 static int full_distance(const char *a, const char *b) {
   int t[12][12];
@@ -163,6 +174,7 @@ int main(void) {
                                 names_are_one,
                                 closest_name,
                                 closest_name_against_the_full_table,
+                                name_here,
                                 NULL};
   return run_suite("base_vec", tests);
 }
