@@ -1,7 +1,8 @@
 /* import.c: modules: other files, each run once in a scope of its own.
  *
  * In: an import statement. Out: the name bound to a module whose names live under `name.`. A path
- * starts at the importing file; a bare name is looked for in the library, then in $TILESH_PATH.
+ * starts at the importing file; a bare name is looked for in the library, then in $TILESH_PATH, and
+ * last beside the folder that the program was built in.
  * Tests and benches of an imported file do not run. A file that ends in .lua is
  * src/lua's. Tests: tests/lang/import_*.tile, tests/lua.
  */
@@ -55,7 +56,36 @@ static int is_module(const struct dirent *d) {
   return n > 5 && strcmp(d->d_name + n - 5, ".tile") == 0;
 }
 
-/* "attention, conv": the modules of each directory of a `:` list. */
+/* How much of a path names the folder that it lies in. */
+static ssize_t folder_of(const char *path, ssize_t n) {
+  while (n > 0 && path[n - 1] != '/')
+    n--;
+  return n - 1;
+}
+
+/* The directories of modules, as a `:` list: the library, $TILESH_PATH, and the library of the
+ * source tree whose `build` holds the running program, which need not be installed. */
+static const char *module_places(Session *s) {
+  const char *own = getenv("TILESH_PATH");
+  Str list = session_str(s);
+  str_addf(&list, "%s/stdlib:%s", TILESH_DATADIR, own ? own : "");
+  char exe[4096];
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
+  n = folder_of(exe, folder_of(exe, n)); /* …/build/tilesh */
+  if (n > 0)
+    str_addf(&list, ":%.*s/stdlib", (int)n, exe);
+  return str_text(&list);
+}
+
+/* Whether the words of a list have this one. */
+static bool listed(const Str *list, const char *word, size_t n) {
+  for (const char *at = str_text(list); (at = strstr(at, word)); at += n)
+    if ((at == str_text(list) || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+      return true;
+  return false;
+}
+
+/* "attention, conv": the modules of each directory of a `:` list, each once. */
 static void add_modules(Session *s, const char *list, Str *out) {
   while (list && *list) {
     size_t len = strcspn(list, ":");
@@ -64,7 +94,9 @@ static void add_modules(Session *s, const char *list, Str *out) {
     int n = scandir(directory, &entries, is_module, alphasort);
     for (int i = 0; i < n; i++) {
       size_t stem = strlen(entries[i]->d_name) - 5;
-      str_addf(out, "%s%.*s", out->n ? ", " : "", (int)stem, entries[i]->d_name);
+      entries[i]->d_name[stem] = '\0';
+      if (!listed(out, entries[i]->d_name, stem))
+        str_addf(out, "%s%s", out->n ? ", " : "", entries[i]->d_name);
       free(entries[i]);
     }
     free(entries);
@@ -77,20 +109,19 @@ static const char *module_hint(Session *s, const char *module) {
   Str there = session_str(s);
   if (of_python(module))
     return "its functions are built in: zeros(f32, 3, 4), exp(x), a @ b";
-  add_modules(s, TILESH_DATADIR "/stdlib", &there);
-  add_modules(s, getenv("TILESH_PATH"), &there);
+  add_modules(s, module_places(s), &there);
   if (there.n > 0 && there.n < 300)
     return arena_printf(s->line, "there are %s; a file is named by import \"x.tile\" as x",
                         str_text(&there));
   return "set TILESH_PATH, or name a file: import \"x.tile\" as x";
 }
 
-/* A bare name is a module of the library or of $TILESH_PATH. */
+/* A bare name is a module of the library or of $TILESH_PATH. Second names give way to files. */
 static const char *find_module(Session *s, const Want *w) {
-  const char *file = arena_printf(s->line, "%s.tile", w->module);
-  const char *path = search(s, TILESH_DATADIR "/stdlib", file);
-  if (!path)
-    path = search(s, getenv("TILESH_PATH"), file);
+  static const NamePair as[] = {{"gemm", "matmul"}};
+  const char *places = module_places(s), *name = w->module, *path = NULL;
+  for (; name && !path; name = names_here(name, as, sizeof as / sizeof *as))
+    path = search(s, places, arena_printf(s->line, "%s.tile", name));
   if (!path)
     host_fail_hint(s, E0813, w->span, module_hint(s, w->module), "no module is named %s",
                    w->module);
