@@ -56,8 +56,11 @@ static Tensor *select_part(Session *s, const AstExpr *e, Value base) {
     ix[i] = read_axis(s, &e->as.index.axes[i]);
   Str why = session_str(s);
   Tensor *view = n > INT16_MAX ? NULL : tensor_index(base.as.tensor, ix, (int)n, &why);
-  if (!view)
-    host_fail(s, E0803, e->span, "%s: %s", val_describe(s, base), str_text(&why));
+  if (!view) {
+    int bad = n > INT16_MAX ? -1 : tensor_index_refused(base.as.tensor, ix, (int)n);
+    host_fail(s, E0803, bad < 0 ? e->span : e->as.index.axes[bad].span, "%s: %s",
+              val_describe(s, base), str_text(&why));
+  }
   return val_tensor(s, view).as.tensor;
 }
 

@@ -102,6 +102,8 @@ typedef struct TensorIndex {
 /* x[i, a:b:c, None]: missing trailing axes are kept whole. Slice bounds are cut at the ends;
  * an integer outside its axis, too many indices and a step of 0 are errors. */
 Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why);
+/* The first of the n that tensor_index refuses, or -1 where it is none of them alone. */
+int tensor_index_refused(const Tensor *t, const TensorIndex *index, int n);
 /* axes: a permutation of 0 … rank-1 (negative counts from the end). */
 Tensor *tensor_permute(const Tensor *t, const int *axes, int n, Str *why);
 Tensor *tensor_swap_last(const Tensor *t, Str *why); /* x.T: at least two axes */

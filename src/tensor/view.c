@@ -42,17 +42,20 @@ static bool slice(const TensorIndex *ix, int64_t extent, int64_t *start, int64_t
   return true;
 }
 
+static bool outside(const TensorIndex *ix, int64_t extent) {
+  return ix->start < -extent || ix->start >= extent;
+}
+
 /* One index drops its axis; a slice keeps it with another stride. */
 static bool index_axis(const Tensor *t, Tensor *v, int axis, const TensorIndex *ix, Str *why) {
   int64_t extent = t->extent[axis], stride = t->stride[axis], start = 0, count = 0;
   if (ix->kind == TIX_INT) {
-    int64_t i = ix->start < 0 ? ix->start + extent : ix->start;
-    if (i < 0 || i >= extent) {
+    if (outside(ix, extent)) {
       tensor_why(why, "the index %" PRId64 " is outside axis %d, which has the extent %" PRId64,
                  ix->start, axis, extent);
       return false;
     }
-    v->offset += i * stride;
+    v->offset += (ix->start < 0 ? ix->start + extent : ix->start) * stride;
     return true;
   }
   if (!slice(ix, extent, &start, &count, why))
@@ -105,6 +108,21 @@ Tensor *tensor_index(const Tensor *t, const TensorIndex *index, int n, Str *why)
     return NULL;
   }
   return v;
+}
+
+int tensor_index_refused(const Tensor *t, const TensorIndex *index, int n) {
+  int axis = 0, refused = -1;
+  for (int i = 0; i < n; i++) {
+    const TensorIndex *ix = &index[i];
+    if (ix->kind == TIX_NEW)
+      continue;
+    if (axis == t->rank) /* what tensor_index looks at first */
+      return i;
+    bool bad = ix->kind == TIX_INT ? outside(ix, t->extent[axis]) : ix->step == 0;
+    refused = bad && refused < 0 ? i : refused;
+    axis++;
+  }
+  return refused;
 }
 
 /* Permutations ----------------------------------------------------------------------------- */

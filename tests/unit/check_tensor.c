@@ -85,8 +85,16 @@ START_TEST(slices) {
   ck_assert_int_eq(at(w, 0, 5), 23);
   TensorIndex out = {TIX_INT, 4, 0, 0, false, false}, none = whole(0, 2, 0);
   ck_assert_ptr_null(tensor_index(t, &out, 1, &why));
+  TensorIndex far[] = {row[1], row[0], {TIX_INT, -7, 0, 0, false, false}, row[0]};
+  ck_assert_int_eq(tensor_index_refused(t, &out, 1), 0);
+  ck_assert_int_eq(tensor_index_refused(t, far, 3), 2); /* None takes no axis */
+  ck_assert_int_eq(tensor_index_refused(t, far, 4), 3);
+  far[2] = whole(-1, -99, -2);
+  ck_assert_int_eq(tensor_index_refused(t, far, 3), -1);
+  ck_assert_int_eq(tensor_index_refused(t, far, 4), 3); /* one too many */
   ck_assert_ptr_nonnull(strstr(str_text(&why), "index 4 is outside axis 0"));
   ck_assert_ptr_null(tensor_index(t, &none, 1, &why));
+  ck_assert_int_eq(tensor_index_refused(t, &none, 1), 0);
   tensor_release(t);
   ck_assert_int_eq(at(v, 0, 0), 11); /* the storage outlives the tensor */
   tensor_release(v);
