@@ -420,20 +420,23 @@ TExpr *sema_check_int(Check *c, const AstExpr *e, const char *what) {
 }
 
 /* A symbolic extent can be made static: the hint says so. */
-static bool not_constant(Check *c, const AstExpr *e, const TExpr *v, const char *what) {
+Diag *sema_not_constant(Check *c, const AstExpr *e, const TExpr *v, const char *what) {
   if (sema_is_error(v))
-    return false;
+    return NULL;
   Diag *d = diag_add(c->sink, E0210, e->span, "%s must be known when the kernel is compiled", what);
   if (v->kind == TE_VAR && v->as.var->kind == TV_EXTENT)
     diag_hint(c->sink, d, "`static %s` where %s is bound makes it known", v->as.var->name,
               v->as.var->name);
-  return false;
+  return d;
 }
 
 /* For extents, axes, stages: they are part of types or of the schedule. */
 bool sema_check_const_int(Check *c, const AstExpr *e, const char *what, int64_t *v) {
   TExpr *x = sema_check_int(c, e, what);
-  return sema_is_const_int(x, v) || not_constant(c, e, x, what);
+  bool known = sema_is_const_int(x, v);
+  if (!known)
+    sema_not_constant(c, e, x, what);
+  return known;
 }
 
 /* For options. */
@@ -441,5 +444,8 @@ bool sema_check_const_bool(Check *c, const AstExpr *e, const char *what, bool *v
   TExpr *x = sema_check_expr(c, e);
   if (!want_bool(c, x, e, what))
     return false;
-  return sema_known_bool(x, v) || not_constant(c, e, x, what);
+  bool known = sema_known_bool(x, v);
+  if (!known)
+    sema_not_constant(c, e, x, what);
+  return known;
 }

@@ -153,11 +153,22 @@ static void index_range(TVar *v, const TStmt *s) {
     v->lo = v->hi;
 }
 
+/* A second number is stages, where another language's reader takes two for bounds. */
+static bool unknown_stages(Check *c, const Range *r, const TExpr *v) {
+  const AstArgs *args = &r->call->as.call.args;
+  Diag *d = sema_not_constant(c, r->stages, v, "the number of stages");
+  const char *n = sema_source_text(c, args->v[0].value), *m = sema_source_text(c, r->stages);
+  if (d && args->npos == 2 && r->stages == args->v[1].value && n && m)
+    diag_hint(c->sink, d, "with two bounds, name the stages: pipelined(%s, %s, stages = 2)", n, m);
+  return false;
+}
+
 /* A wish of the author: how deep copies are overlapped. 0: the compiler's choice. */
 static bool loop_stages(Check *c, const Range *r, int *stages) {
   int64_t v = 0;
-  if (r->stages && !sema_check_const_int(c, r->stages, "the number of stages", &v))
-    return false;
+  TExpr *x = r->stages ? sema_check_int(c, r->stages, "the number of stages") : NULL;
+  if (x && !sema_is_const_int(x, &v))
+    return unknown_stages(c, r, x);
   if (r->stages && (v < 1 || v > 64)) {
     diag_add(c->sink, E0310, r->stages->span, "a pipeline has 1 to 64 stages, this says %lld",
              (long long)v);

@@ -235,6 +235,8 @@ TExpr *sema_check_int(Check *c, const AstExpr *e, const char *what);
 TExpr *sema_check_cond(Check *c, const AstExpr *e);
 /* An integer known when the kernel is compiled; false: reported, or not known at the definition. */
 bool sema_check_const_int(Check *c, const AstExpr *e, const char *what, int64_t *v);
+/* Reports v, which is e, as not known then; NULL if v is wrong already. */
+Diag *sema_not_constant(Check *c, const AstExpr *e, const TExpr *v, const char *what);
 /* The same for a bool. */
 bool sema_check_const_bool(Check *c, const AstExpr *e, const char *what, bool *v);
 /* Where the value is a compile-time bool: *v. Unknown at the definition counts as not constant. */
