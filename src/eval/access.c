@@ -21,7 +21,7 @@
 static EvalResult fault_unwritten(EvalAgent *a, const EvalMem *m, int64_t element) {
   char name[256];
   eval_mem_name(m, element, name, sizeof name);
-  return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+  return eval_fault_unwritten(a, m->buf, name);
 }
 
 /* Inputs, and tiles once they are whole, need no look at the map. */

@@ -8,6 +8,7 @@
  * but for registers that a product in flight still reads or writes.
  * Tests: tests/unit/check_eval.c (local_arrays), tests/unit/check_thread.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "run.h"
@@ -60,8 +61,10 @@ static EvalResult element_of(EvalAgent *a, const EvalArrayAccess *x, const Array
 
 /* Lanes see the same element number, so it names all of them. */
 static EvalResult fault_unwritten(EvalAgent *a, const ArrayView *v, int64_t element) {
-  return eval_fault(a, E0451, "element %lld of %s is read before anything wrote it",
-                    (long long)element, v->array->buf->name);
+  const IrBuffer *b = v->array->buf;
+  char name[256];
+  snprintf(name, sizeof name, "element %lld of %s", (long long)element, b->name);
+  return eval_fault_unwritten(a, b, name);
 }
 
 /* All lanes the same element. */

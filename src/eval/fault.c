@@ -42,6 +42,31 @@ void eval_fault_hint(EvalAgent *a, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* The declaration of b with a value to start at. */
+static void hint_value(EvalAgent *a, const IrBuffer *b) {
+  static const char *const words[] = {
+      [IRS_SHARED] = "shared ", [IRS_FRAGMENT] = "fragment ", [IRS_LOCAL] = "local "};
+  const char *zero = b->dtype == DT_BOOL ? "false" : "0";
+  bool out = b->space == IRS_GLOBAL;
+  int64_t extent[IR_MAX_RANK] = {0};
+  char list[160] = "…"; /* extents of tensors have names there */
+  for (int i = 0; !out && i < b->rank; i++)
+    ir_is_const(b->extent[i], &extent[i]);
+  if (!out || !b->rank)
+    eval_list_text(extent, b->rank, list, sizeof list);
+  eval_fault_hint(a, "it may start at a value: %s%s: %s[%s] = %s%s", out ? "-> (" : words[b->space],
+                  b->name, dtype_name(b->dtype), list, zero, out ? ")" : "");
+}
+
+/* Below the tile level names may be the compiler's: nothing is shown of those. */
+EvalResult eval_fault_unwritten(EvalAgent *a, const IrBuffer *b, const char *named) {
+  bool first = !a->block->fault.set;
+  eval_fault(a, E0451, "%s is read before anything wrote it", named);
+  if (first && a->block->program->kernel->level == IR_TILE)
+    hint_value(a, b);
+  return EVAL_FAULTED;
+}
+
 /* Cut where the room ends: eight axes always fit. */
 void eval_list_text(const int64_t *v, int n, char *out, size_t size) {
   size_t used = 0;

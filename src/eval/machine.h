@@ -148,6 +148,9 @@ EvalResult eval_fault(EvalAgent *a, DiagCode code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Adds a hint to the fault just recorded. */
 void eval_fault_hint(EvalAgent *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What is named ("element [3] of t"), of a tile, array or tensor, is read before it was written;
+ * the hint shows how the buffer starts at a value. */
+EvalResult eval_fault_unwritten(EvalAgent *a, const IrBuffer *b, const char *named);
 /* The source place of the instruction that the agent is at. */
 Span eval_here(const EvalAgent *a);
 

@@ -206,7 +206,7 @@ EvalResult eval_region_check_written(EvalAgent *a, const EvalView *v) {
     if (bad < 0)
       continue;
     eval_mem_name(v->mem, bad, name, sizeof name);
-    return eval_fault(a, E0451, "%s is read before anything wrote it", name);
+    return eval_fault_unwritten(a, v->mem->buf, name);
   }
   return EVAL_OK;
 }
