@@ -60,12 +60,13 @@ static void add_colored(Str *out, const char *color, const char *text, const Col
 
 /* ---- lines as they look ---------------------------------------------------------------------- */
 
-/* Where the text of a line ends: before its newline, and before a carriage return there. */
+/* Where the text of a line ends: before its \n, \r\n or \r. */
 static uint32_t line_end(const SrcFile *f, uint32_t line) {
-  uint32_t end = line + 1 < f->nlines ? f->lines[line + 1] - 1 : (uint32_t)f->n;
-  if (end > f->lines[line] && f->text[end - 1] == '\r')
-    end--;
-  return end;
+  if (line + 1 == f->nlines)
+    return (uint32_t)f->n;
+  uint32_t end = f->lines[line + 1] - 1;
+  bool pair = f->text[end] == '\n' && end > f->lines[line] && f->text[end - 1] == '\r';
+  return pair ? end - 1 : end;
 }
 
 /* Bytes and columns of what stands at byte `at`, when column `column` is reached there. */

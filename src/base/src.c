@@ -1,17 +1,29 @@
 /* src.c: source files, and spans of them.
  *
  * In: the text of a file. Out: line and column of any byte. Always holds: lines[0] is 0, lines
- * increases, and there is one line more than there are newlines, so that the end of the text has a
- * place too. Tests: tests/unit/check_base_diag.c.
+ * increases, and there is one line more than there are line ends, so that the end of the text has a
+ * place too. A line ends with \n, \r\n, or \r alone. Tests: tests/unit/check_base_diag.c.
  */
 #include "src.h"
 
 #include <string.h>
 
+/* Past the first line end in [p, end), or NULL. */
+static const char *next_line(const char *p, const char *end) {
+  for (; p < end; p++)
+    if (*p == '\n' || (*p == '\r' && !(p + 1 < end && p[1] == '\n')))
+      return p + 1;
+  return NULL;
+}
+
+bool src_breaks(const char *text, size_t n) {
+  return next_line(text, text + n) != NULL;
+}
+
 /* At least one line, also in an empty text. */
 static uint32_t count_lines(const char *text, size_t n) {
   uint32_t lines = 1;
-  for (const char *p = text; (p = memchr(p, '\n', n - (size_t)(p - text))) != NULL; p++)
+  for (const char *p = text; (p = next_line(p, text + n)) != NULL;)
     lines++;
   return lines;
 }
@@ -28,8 +40,8 @@ SrcFile *src_new(Arena *a, const char *name, const char *text, size_t n) {
   f->nlines = count_lines(f->text, n);
   f->lines = ARENA_ARRAY(a, uint32_t, f->nlines);
   uint32_t line = 1;
-  for (const char *p = f->text; (p = memchr(p, '\n', n - (size_t)(p - f->text))) != NULL; p++)
-    f->lines[line++] = (uint32_t)(p + 1 - f->text);
+  for (const char *p = f->text; (p = next_line(p, f->text + n)) != NULL;)
+    f->lines[line++] = (uint32_t)(p - f->text);
   return f;
 }
 

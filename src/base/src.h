@@ -25,6 +25,8 @@ SrcFile *src_new(Arena *a, const char *name, const char *text, size_t n);
 uint32_t src_line_of(const SrcFile *f, uint32_t offset);
 /* Line (from first_line) and column (from 1, in characters, not bytes) of a byte offset. */
 void src_position(const SrcFile *f, uint32_t offset, uint32_t *line, uint32_t *column);
+/* Whether n bytes of text hold the end of a line: \n, \r\n or \r. */
+bool src_breaks(const char *text, size_t n);
 Span span_join(Span a, Span b); /* from the begin of a to the end of b */
 
 #endif

@@ -47,15 +47,19 @@ static bool is_word(char c) {
   return is_alpha(c) || is_digit(c);
 }
 
+static bool ends_line(char c) {
+  return c == '\n' || c == '\r';
+}
+
 /* Lines are counted here and nowhere else.
  * Semicolons are white space: statements end where their grammar does. */
 static void skip_space(Reader *r) {
   while (r->at < r->file->n) {
     char c = r->file->text[r->at];
-    if (c == '\n')
+    if (c == '\n' || (c == '\r' && peek(r, 1) != '\n'))
       r->line++;
     if (c == '#') {
-      while (r->at < r->file->n && r->file->text[r->at] != '\n')
+      while (r->at < r->file->n && !ends_line(r->file->text[r->at]))
         r->at++;
     } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ';') {
       r->at++;
@@ -170,7 +174,7 @@ static void lex_string(Reader *r, Token *t) {
   size_t begin = r->at++;
   t->kind = TK_STRING;
   while (peek(r, 0) != '"') {
-    if (r->at >= r->file->n || peek(r, 0) == '\n') {
+    if (r->at >= r->file->n || ends_line(peek(r, 0))) {
       ir_read_error(r, E0602, span_from(r, begin), "the string is not closed on its line");
       t->kind = TK_BAD;
       break;

@@ -47,7 +47,7 @@ static int load_chunk(lua_State *L, Chunk c) {
 
 /* A `#!` line is not Lua's; its end stays, so that lines keep their numbers. */
 static Chunk file_chunk(const char *name, const char *text, size_t n) {
-  size_t skip = n > 0 && text[0] == '#' ? strcspn(text, "\n") : 0;
+  size_t skip = n > 0 && text[0] == '#' ? strcspn(text, "\r\n") : 0;
   return (Chunk){.name = name, .text = text + skip, .n = n - skip};
 }
 

@@ -364,7 +364,7 @@ static void lua(Fmt *f, Boxes *b, const AstStmt *s) {
   fmt_boxes_text(b, "lua {");
   Box *text = ARENA_NEW(f->arena, Box);
   *text = *fmt_box_text(f->arena, s->as.lua.text, s->as.lua.n);
-  text->broken = memchr(s->as.lua.text, '\n', s->as.lua.n) != NULL;
+  text->broken = src_breaks(s->as.lua.text, s->as.lua.n);
   fmt_boxes_add(b, text);
   fmt_boxes_text(b, "}");
 }

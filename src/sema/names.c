@@ -73,7 +73,7 @@ const char *sema_span_text(Check *c, Span span) {
     return NULL;
   const char *s = span.file->text + span.begin;
   size_t n = span.end - span.begin;
-  return memchr(s, '\n', n) || memchr(s, 0, n) ? NULL : arena_strndup(c->a, s, n);
+  return src_breaks(s, n) || memchr(s, 0, n) ? NULL : arena_strndup(c->a, s, n);
 }
 
 /* In parentheses where it could be torn apart by what it is put into. */

@@ -38,7 +38,7 @@ static SemaNum described(Session *s, Value v, Span where) {
   enum { SHORT = 24 };
   SemaNum n = arith_number(v);
   size_t length = where.end - where.begin;
-  if (where.file && length <= SHORT && !memchr(where.file->text + where.begin, '\n', length))
+  if (where.file && length <= SHORT && !src_breaks(where.file->text + where.begin, length))
     n.text = arena_strndup(session_scratch(s), where.file->text + where.begin, length);
   return n;
 }

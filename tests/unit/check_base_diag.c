@@ -53,6 +53,27 @@ START_TEST(positions) {
 }
 END_TEST
 
+START_TEST(line_ends) {
+  static const uint32_t starts[] = {0, 2, 6, 8, 9, 11};
+  SrcFile *f = file_of("a\rbc\r\nd\n\re\r");
+  uint32_t line, column;
+  ck_assert_uint_eq(f->nlines, 6);
+  for (uint32_t i = 0; i < f->nlines; i++)
+    ck_assert_uint_eq(f->lines[i], starts[i]);
+  src_position(f, 3, &line, &column);
+  ck_assert_uint_eq(line, 2);
+  ck_assert_uint_eq(column, 2);
+  expect(diag_add(&sink, E0231, (Span){f, 0, 1}, "no"),
+         "a.tile:1:1: error[E0231]: no\n   1 | a\n     | ^\n");
+  expect(diag_add(&sink, E0231, (Span){f, 2, 4}, "no"),
+         "a.tile:2:1: error[E0231]: no\n   2 | bc\n     | ^^\n");
+  expect(diag_add(&sink, E0231, (Span){f, 9, 10}, "no"),
+         "a.tile:5:1: error[E0231]: no\n   5 | e\n     | ^\n");
+  ck_assert(src_breaks("a\rb", 3) && src_breaks("a\n", 2) && src_breaks("\r\n", 2));
+  ck_assert(!src_breaks("a\nb", 1) && !src_breaks("", 0));
+}
+END_TEST
+
 START_TEST(joining) {
   SrcFile *f = file_of("abcdef"), *g = file_of("x");
   Span s = span_join((Span){f, 1, 2}, (Span){f, 4, 5});
@@ -280,6 +301,7 @@ END_TEST
 
 int main(void) {
   const TTest *const tests[] = {positions,
+                                line_ends,
                                 joining,
                                 main_and_second_span_on_one_line,
                                 second_span_with_words_elsewhere,
