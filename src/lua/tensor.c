@@ -204,6 +204,39 @@ static int length(lua_State *L) {
   return 1;
 }
 
+/* (t, i) to i + 1 and t[i + 1], or nil behind the last. */
+static int next_part(lua_State *L) {
+  Access a = access_of(L);
+  lua_Integer i = luaL_checkinteger(L, 2) + 1;
+  if (i >= a.x.as.tensor->extent[0])
+    return 0;
+  a.index = (Index){.v = {{.kind = TIX_INT, .start = i, .step = 1}}, .n = 1};
+  luat_enter(L, run_index, &a);
+  lua_pushinteger(L, i);
+  return 1 + luat_give(L, a.out, false);
+}
+
+/* __pairs: the indices of the first axis, from 0 as everywhere, and what stands there. */
+static int pairs_tensor(lua_State *L) {
+  length(L);
+  lua_settop(L, 1);
+  lua_pushcfunction(L, next_part);
+  lua_insert(L, 1);
+  lua_pushinteger(L, -1);
+  return 3;
+}
+
+/* Lua's own ipairs (the upvalue) goes from 1 to the first nil: a tensor has neither. */
+static int ipairs(lua_State *L) {
+  luaL_checkany(L, 1);
+  if (luat_test(L, 1, LUAT_TENSOR))
+    return pairs_tensor(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
 /* Arithmetic -------------------------------------------------------------------------------- */
 
 typedef struct Arith {
@@ -449,6 +482,7 @@ static const luaL_Reg operators[] = {{"__add", operator_add},
                                      {"__lt", no_order},
                                      {"__le", no_order},
                                      {"__len", length},
+                                     {"__pairs", pairs_tensor},
                                      {"__newindex", newindex_tensor},
                                      {NULL, NULL}};
 
@@ -474,4 +508,7 @@ void luat_open_tensor(lua_State *L) {
   lua_pushcclosure(L, index_tensor, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
+  lua_getglobal(L, "ipairs");
+  lua_pushcclosure(L, ipairs, 1);
+  lua_setglobal(L, "ipairs");
 }

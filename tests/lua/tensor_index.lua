@@ -19,3 +19,9 @@ print(pcall(function() return t[{"1:y"}] end))
 print(pcall(function() return t[true] end))
 print(pcall(function() t.name = 1 end))
 print(pcall(function() t[{0}] = {1, 2} end))
+for i, x in ipairs(tile.tensor("f32", {1.5, 2.5})) do print(i, x) end
+for i, r in pairs(tile.tensor("i32", {{1, 2}, {3, 4}})) do r[0] = 9; print(i, r, #r) end
+for i, x in ipairs(tile.zeros("f32", 0)) do print("none") end
+for i, x in ipairs({"a", "b"}) do print(i, x) end
+print(pcall(ipairs, tile.tensor("f32", 1)))
+print(pcall(ipairs))
