@@ -5,7 +5,8 @@
  * holds: what is exact on every device stays (a product or a power of two without a rounding error,
  * integers, max and min, zeros); before the block's first noise conversions stay too, as devices
  * make them of the same bits. The bounds: a product 2^-22 of the sum of the magnitudes of its terms
- * (f8 2^-13, tf32 2^-9, f64 2^-51); a sum of n terms sqrt(n) roundings of that sum; an atomic sum
+ * (f8 2^-13, tf32 2^-9, f64 2^-51); a sum of n terms sqrt(n) roundings of that sum, about what
+ * is exact; an atomic sum
  * one rounding of the element; a rounded product, which may be fused with an addition, its last
  * place; ex2 2 units of the last place. Tests: tests/unit/check_eval_noise.c.
  */
@@ -189,42 +190,54 @@ static bool rounds(OpCode op, DType t) {
   return dtype_is_float(t) && (op == OP_SUM || op == OP_PROD);
 }
 
-/* Of the first n elements of a line, or of their product. */
-static double line_bound(OpCode op, const EvalView *s, int64_t at, int64_t step, int64_t n,
-                         double result) {
+static void add_term(EvalNoiseTerms *x, OpCode op, double term) {
+  x->magnitude += fabs(term);
+  x->exact = x->n++ == 0 ? term : op == OP_PROD ? x->exact * term : x->exact + term;
+}
+
+/* n elements of a line. */
+static void add_line(EvalNoiseTerms *x, OpCode op, const EvalView *s, int64_t at, int64_t step,
+                     int64_t n) {
   uint64_t cells[CHUNK];
   DType t = dtype_compute(s->mem->dtype);
-  double magnitude = op == OP_PROD ? sqrt((double)n) * fabs(result) : 0;
-  for (int64_t i = 0; i < n && op != OP_PROD; i += CHUNK) {
+  for (int64_t i = 0; i < n; i += CHUNK) {
     int64_t k = n - i < CHUNK ? n - i : CHUNK;
     eval_mem_gather(s->mem, at + i * step, step, cells, k);
     for (int64_t j = 0; j < k; j++)
-      magnitude += fabs(eval_float_at(t, (const char *)cells + (size_t)j * dtype_size(t)));
+      add_term(x, op, eval_float_at(t, (const char *)cells + (size_t)j * dtype_size(t)));
   }
-  return n < 2 ? 0 : sqrt((double)n) * magnitude;
+}
+
+/* From the exact fold, not from the one that was computed: equal terms one after the other all
+ * round to the same side, and other orders do not. What is not finite stays. */
+static void move_fold(EvalAgent *a, OpCode op, const EvalNoiseTerms *x, DType compute, void *cell) {
+  double have = eval_float_at(compute, cell), exact = (double)x->exact;
+  double magnitude = op == OP_PROD ? fabs(have) : x->magnitude;
+  if (x->n < 2 || !isfinite(have) || !isfinite(compute == DT_F64 ? exact : (double)(float)exact))
+    return;
+  put(compute, cell, exact);
+  move(a->block, compute, cell, unit(compute) * sqrt((double)x->n) * magnitude);
 }
 
 /* The element of d at `to`, from n elements of s. */
 static void move_at(EvalAgent *a, OpCode op, const EvalView *s, int64_t at, int64_t step, int64_t n,
                     const EvalMem *d, int64_t to) {
   uint64_t cell = 0;
-  DType t = dtype_compute(d->dtype);
+  EvalNoiseTerms x = {0};
+  add_line(&x, op, s, at, step, n);
   eval_mem_gather(d, to, 1, &cell, 1);
-  move(a->block, t, &cell, unit(t) * line_bound(op, s, at, step, n, eval_float_at(t, &cell)));
+  move_fold(a, op, &x, dtype_compute(d->dtype), &cell);
   eval_mem_scatter(d, to, 1, &cell, 1);
 }
 
-/* Each step rounds, in another order by as much as the terms so far make together: a partial sum of
- * terms that cancel later may be as large. The magnitudes are summed on the way, since in place the
- * elements are gone afterwards. */
+/* A partial sum of terms that cancel later may be off as much as the terms so far make together.
+ * The terms are summed on the way, since in place the elements are gone afterwards. */
 void eval_noise_running(EvalAgent *a, OpCode op, DType t, const void *x, void *acc,
-                        double *magnitude) {
-  DType r = dtype_compute(op_reduce_type(op, t));
+                        EvalNoiseTerms *line) {
   if (!rounds(op, t))
     return;
-  *magnitude += fabs(eval_float_at(dtype_compute(t), x));
-  double most = op == OP_PROD ? fabs(eval_float_at(r, acc)) : *magnitude;
-  move(a->block, r, acc, unit(r) * most);
+  add_term(line, op, eval_float_at(dtype_compute(t), x));
+  move_fold(a, op, line, dtype_compute(op_reduce_type(op, t)), acc);
 }
 
 void eval_noise_fold(EvalAgent *a, OpCode op, const EvalView *s, int axis, const EvalView *d) {
@@ -251,34 +264,27 @@ void eval_noise_fold(EvalAgent *a, OpCode op, const EvalView *s, int axis, const
   }
 }
 
-/* Every element is a term. */
-static double whole_bound(OpCode op, const EvalView *s, double result) {
-  int64_t i[IR_MAX_RANK] = {0}, count = 1;
-  double sum = 0;
+void eval_noise_scalar(EvalAgent *a, OpCode op, const EvalView *s, void *cell) {
+  DType t = op_reduce_type(op, s->mem->dtype);
+  int64_t i[IR_MAX_RANK] = {0};
+  EvalNoiseTerms x = {0};
   int last = s->rank - 1;
+  if (!rounds(op, s->mem->dtype) || !dtype_is_float(t) || s->rank == 0)
+    return;
   for (int k = 0; k < s->rank; k++)
-    count *= s->extent[k];
-  if (op == OP_PROD || s->rank == 0)
-    return count < 2 ? 0 : sqrt((double)count) * fabs(result);
-  for (bool more = count > 1; more;) {
+    if (s->extent[k] == 0)
+      return;
+  for (bool more = true; more;) {
     int64_t at = s->base;
     for (int k = 0; k < last; k++)
       at += i[k] * s->stride[k];
-    double n = (double)s->extent[last]; /* line_bound has sqrt(n) of its own */
-    sum += line_bound(op, s, at, s->stride[last], s->extent[last], 0) / (n > 1 ? sqrt(n) : 1);
+    add_line(&x, op, s, at, s->stride[last], s->extent[last]);
     int k = last - 1;
     while (k >= 0 && ++i[k] == s->extent[k])
       i[k--] = 0;
     more = k >= 0;
   }
-  return sqrt((double)count) * sum;
-}
-
-void eval_noise_scalar(EvalAgent *a, OpCode op, const EvalView *s, void *cell) {
-  DType t = op_reduce_type(op, s->mem->dtype);
-  if (rounds(op, s->mem->dtype) && dtype_is_float(t))
-    move(a->block, dtype_compute(t), cell,
-         unit(dtype_compute(t)) * whole_bound(op, s, eval_float_at(dtype_compute(t), cell)));
+  move_fold(a, op, &x, dtype_compute(t), cell);
 }
 
 /* ---------------------------------------------------------------- copies, atomics */

@@ -19,10 +19,15 @@ void eval_noise_values(EvalAgent *a, const EvalInsn *in, const void *const *src,
 /* z holds the product of x and y (or has it added). Faults only where memory is short. */
 EvalResult eval_noise_product(EvalAgent *a, const EvalDotCode *c, const EvalView *x,
                               const EvalView *y, const EvalView *z);
-/* *acc holds the running fold of a scan, *x the element of type t that it has just got; *magnitude
- * is 0 where the line begins. */
+/* The terms of a sum or product so far; {0}: none. */
+typedef struct EvalNoiseTerms {
+  int64_t n;
+  double magnitude;  /* the sum of theirs */
+  long double exact; /* their sum or product */
+} EvalNoiseTerms;
+/* *acc holds the running fold of a scan, *x the element of type t that it has just got. */
 void eval_noise_running(EvalAgent *a, OpCode op, DType t, const void *x, void *acc,
-                        double *magnitude);
+                        EvalNoiseTerms *line);
 /* d holds the folds of s along an axis. */
 void eval_noise_fold(EvalAgent *a, OpCode op, const EvalView *s, int axis, const EvalView *d);
 /* *cell holds the fold of all of s. */

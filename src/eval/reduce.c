@@ -254,7 +254,7 @@ static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, in
   DType t = s->mem->dtype;
   OpFold fold = op_fold_on(a->block->isa, c->op, t);
   uint64_t acc = 0, x = 0, out = 0;
-  double magnitude = 0;
+  EvalNoiseTerms line = {0};
   scalar_store_compute(op_identity(c->op, t), &acc);
   int64_t n = s->extent[c->axis];
   for (int64_t k = 0; k < n; k++) {
@@ -263,7 +263,7 @@ static void scan_line(EvalAgent *a, const EvalScanCode *c, const EvalView *s, in
     out = acc;
     fold(1, &acc, &x);
     if (a->block->noise)
-      eval_noise_running(a, c->op, t, &x, &acc, &magnitude);
+      eval_noise_running(a, c->op, t, &x, &acc, &line);
     if (!c->exclusive)
       out = acc;
     eval_mem_scatter(d->mem, to + i * d->stride[c->axis], 1, &out, 1);
