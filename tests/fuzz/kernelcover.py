@@ -29,7 +29,7 @@ FORMS = {
     "region": {"origin": r"copy\(\w+\[[^:\]]*\], ", "slices": r"copy\(\w+\[[^\]]*:", "stop": r":min\(", "pad": "pad = ",
                "k:+n": r":\+", "of a tile": r"copy\([\w]+\[", "atomic tile": r"^ *atomic_\w+\([^()]*\], \w+\)$",
                "run-time start": r"[btv]\d+\[[^\]]*\b[bks]\w+[^\]]*:"},
-    "call": {"fn": r"^fn ", "fn of tiles": r"^fn \w+\(\w+\)", "several kernels": r"^kernel g", "called twice": r"let r1 = check f",
+    "call": {"fn": r"^fn ", "fn of tiles": r"= (both|greater|mixed)\(", "several kernels": r"^kernel g", "called twice": r"let r1 = check f",
              "choice": r" if .* else ", "chain": r"\w+ <=? \w+ <=? ", "iota": r"\biota\(", "fill": r"\bfill\(", "gemm": r"\bgemm\(",
              "print": r"\bprint\(", "assert": r"\bassert ", "keepdims": "keepdims", "reverse": "reverse", "exclusive": "exclusive",
              "cumsum": "cumsum", "cummax": "cummax", "copy signal": "signal = ", "arrive": r"\barrive\(", "wait": r"\bwait\(",
@@ -49,7 +49,7 @@ def constructs():
     out = []
     for kind, name in rows("ops/ops.def", r'^(PURE|REDUCE|ATOMIC)\(\w+, "(\w+)"') + \
             [("PURE", m) for m in rows("ops/ops.def", r"^MATH\(\w+, (\w+)")]:
-        if name not in ("const", "var", "ex2", "rcp", "tid", "lane", "warp", "desc", "atomic_inc") and \
+        if name not in ("const", "var", "ex2", "rcp", "tid", "lane", "warp", "desc", "prmt", "atomic_inc") and \
                 not re.match(r"blocks?_[xyz]|pack_|low_|high_", name):
             out.append((kind.lower(), name, SIGN.get(name, rf"\b{name}\(")))
     out += [("type", d, rf"\b{d}\b") for d in rows("base/dtypes.def", r'^DTYPE\(\w+, "(\w+)"')]

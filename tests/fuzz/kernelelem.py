@@ -3,7 +3,8 @@
 In: tiles and tensors in scope. Out: statements. Always holds: each iteration writes elements of its
 own and reads no other that the loop writes; atomics are of integers, and give the same in any order.
 """
-from kernelexpr import FLOAT, INT, Expr, Tensor, Values, convert, fit, unsigned
+from kernelexpr import Values
+from kerneltype import FLOAT, INT, Expr, Tensor, convert, fit, unsigned
 
 
 class Stmt:

@@ -6,77 +6,8 @@ some step of it might not be exact.
 """
 import random
 
-FLOAT = {"f64": 2**53, "f32": 2**24, "f16": 2**11, "bf16": 2**8, "f8e4m3": 2**4, "f8e5m2": 2**3}
-INT = {"i8": 2**7, "i16": 2**15, "i32": 2**31, "i64": 2**63, "u8": 2**8, "u16": 2**16, "u32": 2**32, "u64": 2**64}
-RANK = {d: i for i, d in enumerate(("f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"))}
-SIZE = {"bool": 1, "i8": 1, "u8": 1, "f8e4m3": 1, "f8e5m2": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4,
-        "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
-
-
-class Overflow(Exception):
-    """A value may not be exact any more: the statement is not taken."""
-
-
-def unsigned(d):
-    return d[0] == "u"
-
-
-def fit(d, b):
-    """The bound of a value of type d that would be at most b by magnitude: integers wrap."""
-    if d in FLOAT:
-        if b > FLOAT[d]:
-            raise Overflow
-        return b
-    return b if d == "bool" or b < INT[d] else INT[d]
-
-
-def convert(d, have, b):
-    if d == "bool":
-        return 1
-    if d in INT and unsigned(d) and have in INT and not unsigned(have):
-        return INT[d]
-    return fit(d, b)
-
-
-def meet(a, b):
-    """The type of an operation on a and b; None where the language has none."""
-    if a == b:
-        return a
-    if "bool" in (a, b):
-        return None
-    if a in FLOAT and b in FLOAT:
-        return "f32" if RANK[a] < 4 and RANK[b] < 4 else a if RANK[a] > RANK[b] else b
-    if a in FLOAT or b in FLOAT:
-        return a if a in FLOAT else b
-    wide, other = (a, b) if SIZE[a] > SIZE[b] else (b, a)
-    if unsigned(a) != unsigned(b) and (SIZE[a] == SIZE[b] or unsigned(wide)):
-        return None
-    return wide if unsigned(wide) == unsigned(other) or not unsigned(wide) else None
-
-
-class Expr:
-    """Text, type, shape; bound(env) gives the greatest magnitude, or raises Overflow."""
-
-    def __init__(self, text, dtype, shape, bound):
-        self.text, self.dtype, self.shape, self.bound = text, dtype, tuple(shape), bound
-
-
-class Tile:
-    def __init__(self, name, dtype, shape, space):
-        self.name, self.dtype, self.shape, self.space = name, dtype, tuple(shape), space
-
-
-class Tensor:
-    """axes: (extent, name in the kernel)."""
-
-    def __init__(self, name, dtype, axes):
-        self.name, self.dtype, self.axes = name, dtype, axes
-        self.written = None  # the type's name in the head, where it has one
-        self.inout, self.start = False, None
-
-    def declare(self):
-        axes = ", ".join(("static " if n[0] == "D" else "") + n for _, n in self.axes)
-        return f"{self.name}: {self.written or self.dtype}[{axes}]"
+from kerneltype import FLOAT, INT, RANK, SIZE, Expr, Overflow, convert, fit, meet, unsigned
+import kernelmath
 
 
 class Values:
@@ -94,6 +25,9 @@ class Values:
         self.depth = 0
         self.budget = self.r.randint(4, 16)
         self.fns = []
+        self.prints = False
+        self.given = []  # type, extents and text of arguments that are there
+        self.called = None
         self.picked = False  # whether an element stands at a fixed place of an input
 
     # ---------------------------------------------------------------- small things
@@ -257,9 +191,14 @@ class Values:
         elif self.real:
             ops = ["sum", "max", "min", "absmax"]
         op = self.pick(*ops)
+        if e.dtype in INT and self.chance(0.15):
+            op = "prod"
         opts = ("" if axis is None else f", axis = {axis}") + (", keepdims = true" if keep else "")
         d, b = e.dtype, e.bound
-        if op == "sum":
+        if op == "prod":
+            d = "i32" if SIZE[d] < 4 else d
+            b = lambda env, o=e.bound, d=d: (o(env), INT[d])[1]
+        elif op == "sum":
             d = "f32" if d in FLOAT and RANK[d] < 4 else "i32" if d == "bool" or d in INT and SIZE[d] < 4 else d
             b = lambda env, o=e.bound, d=d: fit(d, n * o(env))
         elif op in ("argmax", "argmin"):
@@ -347,11 +286,7 @@ class Values:
         if d == "bool":
             return Expr(f"~{x.text}" if x.text[0] == "(" else f"~({x.text})", d, shape, lambda env: 1)
         if self.real:
-            f = self.pick("abs({})", "sigmoid({})", "tanh({})", "exp2(min({}, {d}(1)))", "sqrt(abs({}) + {d}(1))",
-                          "({} * 0.5)", "-({})")
-            if d in ("f8e4m3", "f8e5m2"):
-                f = "abs({})"
-            return Expr(f.format(x.text, d=d), d, shape, lambda env: 0)
+            return self.function_of(x)
         if d in INT and self.chance(0.4):
             n = self.r.randint(1, 7)
             f = self.pick("({} // {n})", "({} % {n})", "({} << {m})", "({} >> {m})")
@@ -360,13 +295,18 @@ class Values:
         if unsigned(d):
             f = "clamp({}, {d}({lo}), {d}(5))"
         lo = 0 if unsigned(d) else -3
-        if d in FLOAT and self.chance(0.2):
-            f = self.pick("floor({})", "round({})", "trunc({})")
         if self.fns and d == "f32" and self.chance(0.3):
             f = self.fns[0] + "({})"
             return Expr(f.format(x.text), d, shape, lambda env: fit(d, 2 * x.bound(env) + 1))
         return Expr(f.format(x.text, d=d, lo=lo), d, shape,
                     lambda env: min(5, x.bound(env)) + 3 if f[0] == "c" else fit(d, x.bound(env)))
+
+    def function(self, shape, d, depth):
+        return self.function_of(self.expr(shape, d, depth - 1))
+
+    def function_of(self, x):
+        made = kernelmath.applied(self, x.text, x.dtype, x.bound)
+        return Expr(made[0], made[1], x.shape, made[2]) if made else x
 
     def compare(self, shape, depth):
         d = self.dtype()
@@ -385,13 +325,15 @@ class Values:
         e = None
         if depth > 0:
             kind = self.weighted((4, "binary"), (2, "unary"), (1.5, "reduce"), (0.5, "scan"), (1, "product"),
-                                 (1, "where"), (2, "base"), (1, "cast"))
+                                 (1, "where"), (2, "base"), (1, "cast"), (1.5, "function"))
             if d == "bool" and not self.real:
                 kind = self.weighted((3, "compare"), (1, "binary"), (1, "unary"), (1, "base"), (1, "reduce"))
             if kind == "binary":
                 return self.binary(shape, d, depth)
             if kind == "unary":
                 return self.unary(shape, d, depth)
+            if kind == "function":
+                return self.function(shape, d, depth)
             if kind == "compare":
                 return self.compare(shape, depth)
             if kind == "reduce":

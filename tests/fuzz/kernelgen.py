@@ -7,11 +7,14 @@ program computes integers that every type on their way holds exactly, so that an
 gives the same bits; `Bound` walks the statements to see to that. A "real" one has random reals and
 no step that turns a small difference into a large one.
 """
+import re
+
+import kernelblend
 import kernelprod
 import kernelrole
 from kernelelem import Group, Stmt, either, repeated
 from kernelhost import Calls
-from kernelexpr import FLOAT, INT, SIZE, Expr, Overflow, Tensor, Tile, convert, fit, unsigned
+from kerneltype import FLOAT, INT, SIZE, Expr, Overflow, Tensor, Tile, convert, fit, unsigned
 
 
 class Gen(Calls):
@@ -213,6 +216,8 @@ class Gen(Calls):
         text = f"{acc.name} += {at} @ {bt}"
         if self.chance(0.2):
             opts = self.pick("", ", policy = \"rows\"", ", policy = \"columns\"", ", policy = \"square\"")
+            if d in FLOAT and self.chance(0.3):
+                opts += f", promote = {self.pick(0, 16, 32, 128)}"
             text = f"gemm({at}, {bt}, {acc.name}{opts})"
         body.append(Stmt(text, step))
         if self.chance(0.2):
@@ -270,22 +275,6 @@ class Gen(Calls):
     def statement_simple(self):
         return self.weighted((3, self.load), (4, self.assign), (1, self.fill), (1, self.parallel),
                              (0.7, self.element), (0.5, self.atomic))()
-
-    def fill(self):
-        w = self.writable()
-        if not w:
-            return None
-        t = self.pick(*w)
-        v = "true" if t.dtype == "bool" else str(self.r.randint(0, 3))
-        where = t.name
-        if self.chance(0.4):
-            cut = []
-            for x in t.shape:
-                n = self.r.randint(1, x)
-                o = self.r.randint(0, x - n)
-                cut.append(f"{o}:{o + n}")
-            where = f"{t.name}[{', '.join(cut)}]"
-        return Stmt(f"fill({where}, {v})", lambda env: env.__setitem__(t.name, max(3, env[t.name])))
 
     # ---------------------------------------------------------------- control
     def block(self, n, extra=()):
@@ -372,137 +361,11 @@ class Gen(Calls):
                              (2, self.parallel), (1, self.element), (0.7, self.fill), (0.8, self.atomic),
                              (0 if deep else 2, self.loop), (0 if deep else 1.2, self.if_), (0 if deep else 0.4, self.while_),
                              (0 if deep else 2.5, self.matmul), (0 if deep else 0.6, self.chain),
-                             (0.5, self.layout), (0.4, self.global_scalar))()
-
-    def layout(self):
-        """Where a new tile's elements lie."""
-        s, t = self.tile(None, None, "shared")
-        if len(t.shape) != 2:
-            return None
-        how = self.pick(f"padded({self.pick(1, 4, 8)})", "swizzle(32)", "swizzle(64)", "swizzle(128)",
-                        f"(i, j) -> i*{t.shape[1]} + j", f"(i, j) -> j*{t.shape[0]} + i")
-        self.scope.append(t)
-        return Group([s, Stmt(f"layout {t.name} = {how}")])
-
-    def global_scalar(self):
-        """An element of an input that is there."""
-        x = self.pick(*self.inputs)
-        if self.real or x.dtype == "bool" or any(e == 0 for e, _ in x.axes):
-            return None
-        n = self.name("s")
-        self.picked = True
-        at = ", ".join(str(self.r.randrange(e)) for e, _ in x.axes)
-        self.scalars.append(Expr(n, x.dtype, (), lambda env: env[n]))
-        return Stmt(f"let {n} = {x.name}[{at}]", lambda env: env.__setitem__(n, env[x.name]))
+                             (0.5, self.layout), (0.4, self.global_scalar), (1.5, self.sliced), (0.8, self.whole_copy),
+                             (0 if deep else 0.5, self.chosen), (0.5, self.function_of_tiles), (0.5, self.saying),
+                             (0.4, self.claim), (0.5, self.said_by_elements))()
 
     # ---------------------------------------------------------------- the kernel
-    def stores(self):
-        """Each output's part of the block, once."""
-        out = []
-        for y, tile, origin in self.outputs:
-            shape = tuple(x for x in tile if x is not None)
-            v = self.attempt_expr(shape, y.dtype)
-            at = self.place(tile, origin)
-            way = self.r.random()
-            if way < 0.1 and len(shape) == 2:
-                t = [t for t in self.scope if t.shape == shape[::-1] and t.dtype == y.dtype]
-                if t:
-                    out.append(Stmt(f"copy({t[0].name}.T, {y.name}[{at}])"))
-                    continue
-            if way < 0.2 and None not in tile:
-                s = self.tensor_to_tensor(y, shape, origin)
-                if s:
-                    out.append(s)
-                    continue
-            if way > 0.85 and self.cells(shape) <= 4096:
-                out.append(self.direct(y, tile, origin, shape))
-                continue
-            if way < 0.65 or self.cells(shape) > 4096:
-                if self.has_shape(v.text, shape):
-                    out.append(Stmt(f"copy({v.text}, {y.name}[{at}])"))
-                else:
-                    t = Tile(self.name("t"), v.dtype, shape, self.pick("shared", "fragment"))
-                    out.append(Stmt(f"{t.space} {t.name}: {t.dtype}[{', '.join(map(str, shape))}]"))
-                    out.append(Stmt(f"{t.name} = {v.text}"))
-                    out.append(Stmt(f"copy({t.name}, {y.name}[{at}])"))
-                continue
-            t = Tile(self.name("t"), v.dtype, shape, self.pick("shared", "fragment"))
-            names = [self.name("p") for _ in shape]
-            it, idx, guard = iter(names), [], []
-            for (ext, n), x, o in zip(y.axes, tile, origin):
-                place = o if x is None else f"{o} + {next(it)}"
-                idx.append(place)
-                guard.append(f"{place} < {n}")
-            out.append(Stmt(f"{t.space} {t.name}: {t.dtype}[{', '.join(map(str, shape))}]"))
-            out.append(Stmt(f"{t.name} = {v.text}"))
-            inner = [Stmt(f"if {' and '.join(guard)} {{ {y.name}[{', '.join(idx)}] = {t.name}[{', '.join(names)}] }}")]
-            out.append(Stmt("", None, [(f"for {', '.join(names)} in parallel({', '.join(map(str, shape))}) {{", inner)]))
-        return out
-
-    def tensor_to_tensor(self, y, shape, origin):
-        x = [x for x in self.inputs if len(x.axes) == len(shape) and x.dtype == y.dtype]
-        if not x:
-            return None
-        x = self.pick(*x)
-        cut = lambda o, n: f"{o}:{o} + {n}"
-        to = ", ".join(cut(o, n) for o, n in zip(origin, shape))
-        at = ", ".join(cut(self.origin(x, i, n), n) for i, n in enumerate(shape))
-        return Stmt(f"copy({x.name}[{at}], {y.name}[{to}])")
-
-    @staticmethod
-    def place(tile, origin):
-        """The block's own region of an output."""
-        mixed = None in tile[tile.count(None):]  # single indices behind slices
-        return ", ".join(o if x is None or not mixed else f"{o}:{o} + {x}" for o, x in zip(origin, tile))
-
-    def held_before(self, y, tile, origin):
-        """What the block's part of an output held when the kernel began."""
-        if not y.inout and (y.start is None or self.chance(0.5)):
-            return None
-        t = Tile(self.name("t"), y.dtype, tuple(x for x in tile if x is not None), self.pick("shared", "fragment"))
-        self.scope.append(t)
-        return Stmt(f"{t.space} {t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]\n"
-                    f"copy({y.name}[{self.place(tile, origin)}], {t.name})", lambda env: env.__setitem__(t.name, env[y.name]))
-
-    def direct(self, y, tile, origin, shape):
-        """Each element computed where it is stored."""
-        names = [(self.name("p"), x) for x in shape]
-        it, idx, guard = iter(names), [], []
-        for (ext, n), x, o in zip(y.axes, tile, origin):
-            place = o if x is None else f"{o} + {next(it)[0]}" if o != "0" else next(it)[0]
-            idx.append(place)
-            guard.append(f"{place} < {n}")
-        v = None
-        while v is None:
-            v = self.element_value(y.dtype, names, [], self.r.randint(0, 3))
-            try:
-                convert(y.dtype, v.dtype, v.bound(self.env))
-            except (Overflow, KeyError):
-                v = None
-        op = "="
-        if (y.inout or y.start is not None) and y.dtype == v.dtype != "bool" and self.exact_sum(y, v):
-            op = "+="
-        inner = [Stmt(f"if {' and '.join(guard)} {{ {y.name}[{', '.join(idx)}] {op} {v.text} }}")]
-        head = f"for {', '.join(n for n, _ in names)} in parallel({', '.join(map(str, shape))}) {{"
-        return Stmt("", None, [(head, inner)])
-
-    def exact_sum(self, y, v):
-        try:
-            fit(y.dtype, self.env[y.name] + v.bound(self.env))
-            return True
-        except Overflow:
-            return False
-
-    def attempt_expr(self, shape, d):
-        for _ in range(8):
-            e = self.whole(shape, d)
-            try:
-                convert(d, e.dtype, e.bound(self.env))
-                return e
-            except (Overflow, KeyError):
-                continue
-        return self.literal(d)
-
     def setup(self):
         self.ext = [self.tile_extent() for _ in range(3)]
         if self.chance(0.3):
@@ -548,6 +411,11 @@ class Gen(Calls):
 
     def inputs_make(self):
         known = [(e, n) for _, n, _, e in self.grid]
+        for d, ext, text in self.given:
+            x = Tensor(self.name("X"), d, [(e, self.name("N")) for e in ext])
+            x.given = text
+            self.inputs.append(x)
+            self.env[x.name] = 6 if unsigned(d) else 3
         for _ in range(self.r.randint(1, 3)):
             axes = []
             for _ in range(self.weighted((2, 1), (5, 2), (1.5, 3))):
@@ -557,17 +425,28 @@ class Gen(Calls):
             self.env[x.name] = 6 if unsigned(x.dtype) else 3
 
     def program(self):
-        if self.chance(0.15):
+        if self.chance(0.13):
             return kernelprod.program(self.r, self.real)
+        if self.chance(0.13):
+            return kernelblend.program(self.r, self.real)
         if self.chance(0.15) and not self.real:
             return kernelrole.program(self.r)
+        if not self.prepared():
+            self.__init__(self.r.random())  # another kernel, exact or real as it turns out
+            return self.program()
+        text = self.described()
+        return self.followed(text) if self.called and not self.prints and self.chance(0.08) else text
+
+    def prepared(self):
+        """Whether there is an output."""
         self.setup()
         self.parameters_make()
         self.inputs_make()
         self.outputs_make()
-        if not self.outputs:
-            self.__init__(self.r.random())  # another kernel, exact or real as it turns out
-            return self.program()
+        return self.outputs != []
+
+    def described(self):
+        """Statements, and the text of all."""
         if self.chance(0.2):
             self.fns = ["twice"]
         body = []
@@ -583,8 +462,22 @@ class Gen(Calls):
             s = self.attempt(self.statement, body)
             if s:
                 body.append(s)
-        body += self.stores()
-        return self.text(body)
+        return self.text(body + self.stores())
+
+    def followed(self, text):
+        """A second kernel, of what the first one gives."""
+        g = Gen(self.r.random())
+        call, given = self.results()
+        g.real, g.given = self.real, given[:2]
+        if not given or not g.prepared():
+            return text
+        more = g.described()
+        for pattern, to in ((r"\ba(\d+)", r"e\1"), (r"\bc(\d+)", r"o\1"), (r"^let r1 ", "let r3 "), (r"^let r ", "let r2 "),
+                            (r"\bkernel f\b", "kernel g"), (r"(= |check )f(?=[\[(])", r"\1g")):
+            more = re.sub(pattern, to, more, flags=re.M)
+        if g.fns and self.fns:
+            more = more[more.index("kernel g"):]
+        return text + call + more
 
 
 def program(seed):

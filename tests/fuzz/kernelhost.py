@@ -6,11 +6,11 @@ argument overlaps an output.
 """
 import re
 
-from kernelelem import Elements
-from kernelexpr import Expr, Tensor, unsigned
+from kernelstore import Stores
+from kerneltype import Expr, Tensor, unsigned
 
 
-class Calls(Elements):
+class Calls(Stores):
     """What stands around a body."""
 
     # ---------------------------------------------------------------- parameters
@@ -140,7 +140,8 @@ class Calls(Elements):
             args.append(str(v) if d[0] != "f" else f"{v}.0")
         for i, (x, write) in enumerate([(x, False) for x in self.inputs] + [(x, True) for x in self.held()]):
             ext = self.extents_of(x, other)
-            lines.append(f"let a{i}{tag} = {self.view(x.dtype, ext, 2, write)}")
+            made = x.given if x.given and k == 0 else self.view(x.dtype, ext, 2, write)
+            lines.append(f"let a{i}{tag} = {made}")
             args.append(f"a{i}{tag}")
         ext = {n: e for y, _, _ in self.outputs for e, n in y.axes}
         args = [str(other.get(n, ext[n])) for n in self.missing] + args
@@ -172,7 +173,8 @@ class Calls(Elements):
         if self.fns:
             lines += ["fn twice(x: f32) -> f32 { return 2 * x + 1 if x > 0 else -x }"] if not self.real else \
                      ["fn twice(x: f32) -> f32 { return 2 * x + 1 }"]
-            lines += ["fn both(a, b) { return a + b, a - b }", "fn greater(x, y) { return max(x, y) }"]
+            lines += ["fn both(a, b) { return a + b, a - b }", "fn greater(x, y) { return max(x, y) }", "fn mixed(x, n) {",
+                      "  var k: i32 = 0", "  while k < n { k += 1 }", "  if k > 1 { return x + x }", "  return x", "}"]
         self.dtype_parameter()
         ins = [f"{n}: {d}" for n, d, _ in self.more] + [x.declare() for x in self.inputs]
         ins += [y.declare().replace(": ", ": inout ", 1) for y in self.held()]
@@ -186,15 +188,25 @@ class Calls(Elements):
         to = f" -> ({', '.join(outs)})" if outs else ""
         lines.append(f"kernel f{settings}({', '.join(ins)}){to} {{")
         lines += self.head()
-        for s in body:
+        for s in self.opening() + body:
             lines += s.lines(2 if self.persistent else 1)
         lines += ["  }", "}"] if self.persistent else ["}"]
         return "\n".join(lines + self.calls()) + "\n"
 
+    def results(self):
+        """Lines that call the kernel once more, and what a kernel after it may take: type, extents, argument."""
+        of = self.returned()
+        names = [f"d{i}" for i in range(len(of))]
+        taken = [(y.dtype, [e for e, _ in y.axes], f"clamp({n}, {0 if unsigned(y.dtype) else -3}, 3)")
+                 for n, y in zip(names, of) if y.dtype != "bool"]
+        return f"let {', '.join(names)} = {self.called}\n", taken
+
     def calls(self):
-        made, call = self.call(0, {}, self.returned() and self.chance(0.15))
+        out = self.returned() and self.chance(0.15)
+        made, call = self.call(0, {}, out)
+        self.called = call if not out and self.returned() and not self.held() else None
         lines = made + [f"let r = check {call}"]
-        if self.chance(0.15):  # the same kernel of other extents
+        if self.chance(0.15) and not self.prints:  # the same kernel of other extents
             named = {n: e for x in self.inputs + [y for y, _, _ in self.outputs] for e, n in x.axes if not n.isdigit()}
             least = (lambda e: e) if self.picked else (lambda e: 0)
             other = {n: self.pick(e, e + 1, e + self.r.randint(0, 20), max(least(e), e - 1), max(least(e), 0)) for n, e in named.items()}

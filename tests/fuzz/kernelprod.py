@@ -135,6 +135,8 @@ class Product:
         how = self.r.randint(0, 5)
         tf32 = d == "f32" and self.chance(0.6) and not self.real
         policy = f", policy = \"{self.pick('rows', 'columns', 'square')}\"" if self.chance(0.5) else ""
+        if d[:2] == "f8" and self.chance(0.5):
+            how, policy = 0, policy + f", promote = {self.pick(0, 32, 64, 128, 256)}"
         if how == 0 or tf32:
             body.append(f"gemm({at}, {bt}, acc{policy}{', tf32 = true' if tf32 else ''})")
         elif how == 1 and not (acc == "i32"):
