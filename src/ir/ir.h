@@ -247,9 +247,10 @@ typedef struct IrFor { /* lo, hi, step are evaluated once; iterates while index 
 } IrFor;
 
 typedef struct IrWhile { /* cond_block, then cond; body while it holds */
-  IrBlock cond_block;
+  IrBlock cond_block, body;
   IrExpr *cond;
-  IrBlock body;
+  IrUniform
+      control; /* thread level, by ir_uniform: over what its rounds are the same in its role */
 } IrWhile;
 
 typedef struct IrIf {

@@ -20,6 +20,7 @@ typedef struct Uniform {
   VEC(uint32_t) loop_depth;
   Map *escape;       /* loop to IrUniform: control under which it is left */
   IrUniform returns; /* control under which threads return */
+  size_t role_depth; /* nesting of the body of the role in hand; 0 outside of roles */
   bool changed;
   bool report; /* the last round */
   const UniformSeen *seen;
@@ -204,7 +205,9 @@ static void visit_roles(Uniform *u, IrStmt *s) {
     IrRoleBody *r = &s->as.roles.role[i];
     bool whole = r->first_warp % 4 == 0 && r->warps % 4 == 0;
     VEC_PUSH(u->arena, &u->control, whole ? IR_GROUP_UNIFORM : IR_WARP_UNIFORM);
+    u->role_depth = u->control.n;
     visit_block(u, &r->body);
+    u->role_depth = 0;
     u->control.n--;
   }
 }
@@ -219,6 +222,8 @@ static void visit_nested(Uniform *u, IrStmt *s, IrUniform control) {
     VEC_PUSH(u->arena, &u->loop_depth, (uint32_t)u->control.n);
   }
   VEC_PUSH(u->arena, &u->control, control);
+  if (s->kind == IRK_WHILE)
+    s->as.while_.control = join(u->returns, control_above(u, u->role_depth));
   IrBlock *inner;
   for (int i = 0; (inner = ir_nested(s, i)); i++)
     visit_block(u, inner);

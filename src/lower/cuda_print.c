@@ -322,7 +322,7 @@ static CudaText *assemble(Printer *p) {
   if (p->shared)
     str_add(&first, "  const unsigned smem = ts_smem();\n");
   if (p->waits)
-    str_add(&first, "  bool stopped = false;\n");
+    str_add(&first, "  unsigned stopped = 0;\n");
   str_addf(&out, "// %s for %s\n%s", p->k->name, p->target->name, str_text(&p->prelude));
   bounds(p->k, &out);
   str_addf(&out, "\n%s(%s) {\n%s%s}\n", entry, str_text(&params), str_text(&first),

@@ -282,34 +282,45 @@ static void print_for(Printer *p, const IrStmt *s) {
   cuda_line(p, "}");
 }
 
-/* Whether threads meet in it. */
+enum { MEETING = FX_COLLECTIVE | FX_WARPGROUP | FX_BLOCK };
+
+/* Which threads meet in it. Waits for an mbarrier or for copies are no meeting: a stopped thread
+ * passes the former, the latter end by themselves. */
 static bool find_meeting(IrStmt *s, void *found) {
-  enum { MEETS = FX_COLLECTIVE | FX_WARPGROUP | FX_BLOCK | FX_BARRIER };
-  if (s->kind == IRK_OP && op_info(s->as.op.op)->effects & MEETS)
-    *(bool *)found = true;
+  if (s->kind == IRK_OP)
+    *(unsigned *)found |= op_info(s->as.op.op)->effects & MEETING;
   return true;
 }
 
-static bool threads_meet(const IrWhile *w) {
-  bool found = false;
+static unsigned meeting(const IrWhile *w) {
+  unsigned found = 0;
   ir_walk((IrBlock *)(uintptr_t)&w->cond_block, find_meeting, &found);
   ir_walk((IrBlock *)(uintptr_t)&w->body, find_meeting, &found);
   return found;
 }
 
-/* Where threads wait for each other one of them must not end: it leaves the loop, as all of its
- * role do, and passes what comes behind it. */
+/* Where threads wait for each other none of them may end alone: it leaves the loop together with
+ * those that go the same rounds as it, and passes what comes behind. Threads whose rounds may
+ * differ though they meet do not look: at a meeting of our own some would not come. */
 static void look_and_leave(Printer *p, const IrWhile *w, const char *calls) {
+  unsigned met = meeting(w);
   p->stop = true;
-  if (threads_meet(w)) {
+  if (met && w->control == IR_BLOCK_UNIFORM) {
     (void)cuda_part(p, "ts_leave");
     cuda_line(p, "  if (ts_leave(%d, %d, stop, stopped, %s)) break;", p->role_barrier,
               p->role_threads, calls);
     return;
   }
+  if (met == FX_COLLECTIVE && w->control < IR_LANE_VARYING) {
+    (void)cuda_part(p, "ts_leave_warp");
+    cuda_line(p, "  if (ts_leave_warp(stop, stopped, %s)) break;", calls);
+    return;
+  }
+  if (met)
+    return;
   (void)cuda_part(p, "ts_stopped");
-  cuda_line(p, "  if (stopped || ts_stopped(stop, %s)) {", calls);
-  cuda_line(p, "    stopped = true;");
+  cuda_line(p, "  if (stopped != 0u || ts_stopped(stop, %s)) {", calls);
+  cuda_line(p, "    stopped = 1u;");
   cuda_line(p, "    break;");
   cuda_line(p, "  }");
 }

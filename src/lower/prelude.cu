@@ -448,14 +448,19 @@ TS_FN bool ts_stopped(const volatile unsigned *stop, unsigned &calls) {
 //@ ts_leave: fn
 /* The same for all threads of a role at once, at a barrier of their own: none of them goes on to wait for others
  * that have left. Looked up once in 16 rounds. */
-TS_FN bool ts_leave(int id, int threads, const volatile unsigned *stop, bool &stopped, unsigned &rounds) {
-  unsigned all = 0;
+TS_FN bool ts_leave(int id, int threads, const volatile unsigned *stop, unsigned &stopped, unsigned &rounds) {
   if ((++rounds & 15u) != 0u) return false;
-  stopped = stopped || *stop != 0u;
-  asm volatile("{.reg .pred one, any; setp.ne.u32 one, %1, 0; bar.red.or.pred any, %2, %3, one; selp.u32 %0, 1, 0, any;}"
-               : "=r"(all) : "r"((unsigned)stopped), "r"(id), "r"(threads) : "memory");
-  stopped = all != 0u;
-  return stopped;
+  stopped |= *stop;
+  asm volatile("{.reg .pred one, any; setp.ne.u32 one, %0, 0; bar.red.or.pred any, %1, %2, one; selp.u32 %0, 1, 0, any;}"
+               : "+r"(stopped) : "r"(id), "r"(threads) : "memory");
+  return stopped != 0u;
+}
+//@ ts_leave_warp: fn
+/* The same for the lanes of a warp, which go the same rounds. */
+TS_FN bool ts_leave_warp(const volatile unsigned *stop, unsigned &stopped, unsigned &rounds) {
+  if ((++rounds & 255u) != 0u) return false;
+  stopped = __any_sync(0xffffffffu, (stopped | *stop) != 0u);
+  return stopped != 0u;
 }
 /* ---- synchronisation ------------------------------------------------------------------------- */
 //@ ts_syncthreads: fn
@@ -621,17 +626,22 @@ TS_FN void ts_mbar_arrive(unsigned bar) {
 }
 //@ ts_mbar_wait: fn
 /* A thread that has waited long asks whether the host wants it to end. It then goes on as if the phase had
- * ended, here and at every later wait: whoever meets it at another barrier is not left alone there. */
-TS_FN void ts_mbar_wait(unsigned bar, unsigned parity, const volatile unsigned *stop, bool &stopped) {
-  unsigned done = stopped, tries = 0;
-  while (!done) {
-    asm volatile("{.reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done;}"
-                 : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-    if (!done && (++tries & 1023u) == 0u && *stop != 0u) {
-      stopped = true;
-      break;
-    }
-  }
+ * ended, here and, after one try, at every later wait: whoever meets it at another barrier is not left alone
+ * there. The first try stands alone in what is compiled: a wait that need not wait costs two instructions. */
+TS_FN void ts_mbar_wait(unsigned bar, unsigned parity, const volatile unsigned *stop, unsigned &stopped) {
+  asm volatile("{.reg .pred p; .reg .u32 n, w; mov.u32 n, 0;\n"
+               "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+               "@p bra done;\n"
+               "setp.ne.u32 p, %0, 0;\n"
+               "@p bra done;\n"
+               "add.u32 n, n, 1;\n"
+               "and.b32 w, n, 1023;\n"
+               "setp.ne.u32 p, w, 0;\n"
+               "@p bra again;\n"
+               "ld.volatile.global.u32 %0, [%3];\n"
+               "bra again;\n"
+               "done:}"
+               : "+r"(stopped) : "r"(bar), "r"(parity), "l"(stop) : "memory");
 }
 //@ ts_tmap: fn
 struct __align__(64) ts_tmap { unsigned long long word[16]; };

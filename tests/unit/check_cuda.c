@@ -350,22 +350,31 @@ START_TEST(while_loops_poll_the_stop_word) {
 }
 END_TEST
 
-/* Where threads wait for each other nobody returns: waits end by themselves, and a loop in which
- * threads meet is left by all of them together. */
+/* Where threads wait for each other nobody returns: waits end by themselves, a loop in which
+ * threads meet is left by all of them together, another by each alone: the threads that did not
+ * come to the loop could not be met there. */
 START_TEST(waits_poll_the_stop_word) {
   Fixture f = setup();
   const char *body = "if tid() == 0 { mbar_init 0, 1\n mbar_fence_init }\n syncthreads\n"
                      "while { load z: i64 = Z[0] } cond z == 0 { membar }\n"
                      "mbar_wait 0, 1\n"
                      "var i: i32 = 0\n"
-                     "while { } cond i < n { mbar_wait 0, 1\n set i = i + 1 }\n"
-                     "for k: i32 = 0, n, 1 { mbar_wait 0, 1 }\n";
+                     "while { } cond i < n { mbar_wait 0, 1\n syncthreads\n set i = i + 1 }\n"
+                     "for k: i32 = 0, n, 1 { mbar_wait 0, 1 }\n"
+                     "if tid() == 0 { var j: i32 = 0\n"
+                     "while { } cond j < n { mbar_wait 0, 1\n set j = j + 1 } }\n"
+                     "if warp() == 1 { var l: i32 = 0\n"
+                     "while { } cond l < n { syncwarp\n set l = l + 1 } }\n"
+                     "if warp() < 2 { var m: i32 = 0\n"
+                     "while { } cond m < n { bar_sync 1, 64\n set m = m + 1 } }\n";
   CudaText *t = print_text(&f, kernel_of(&f, "threads 128\n shared_bytes 64", body));
-  check_has(t, "bool stopped = false;");
+  check_has(t, "unsigned stopped = 0;");
   check_has(t, "ts_mbar_wait(smem + 0u, 1, stop, stopped);");
-  check_has(t, "if (stopped || ts_stopped(stop, polls)) {");
+  check_has(t, "if (stopped != 0u || ts_stopped(stop, polls)) {");
   check_has(t, "if (ts_leave(0, 128, stop, stopped, polls_1)) break;");
-  ck_assert_ptr_null(strstr(t->text, "polls_2"));
+  check_has(t, "if (stopped != 0u || ts_stopped(stop, polls_2)) {");
+  check_has(t, "if (ts_leave_warp(stop, stopped, polls_3)) break;");
+  check_has(t, "unsigned polls_4 = 0;\n    while (true) {\n      if (!(m < n)) break;");
   ck_assert_int_eq(t->arg[t->nargs - 1].kind, CUDA_ARG_STOP);
   (void)compile(&f, t, "sm_90a");
   teardown(&f);
