@@ -3,23 +3,78 @@
  * In: a tile-level kernel with everything of a call bound. Out: cycles of the slowest block, by a
  * model fitted to measured products: full rounds of blocks times tensor-core time of a tile, plus
  * what a tile costs besides; narrow products and small tiles pay for the bytes that they move more
- * often. Always holds: only comparisons between kernels of one program mean anything.
- * Tests: tests/unit/check_schedule.c.
+ * often. Products of warpgroups and those of warps (cost_mma.c) differ in what fits a thread's
+ * registers, and in how much of the tensor cores a small block keeps busy. Always holds: only
+ * comparisons between kernels of one program mean anything.
+ * Tests: tests/unit/check_schedule.c, tests/lower/auto_*.tile.
  */
 #include <math.h>
 
+#include "cost.h"
 #include "sched.h"
 
 typedef struct Cost {
+  const IrKernel *k;
   const IrBinding *b;
   LowerProduct first;
   double cycles;     /* of a tile */
   double trips;      /* of the loops around */
   int64_t registers; /* of a thread, for each 64 rows */
-  bool fits;
+  bool fits;         /* what warpgroups multiply */
 } Cost;
 
 enum { UNKNOWN_TRIPS = 16, LOOP_CYCLES = 600, TILE_CYCLES = 2400 };
+
+/* ---------------------------------------------------------------- what warpgroups take */
+
+typedef struct Fill { /* the copy from a tensor into a tile */
+  const IrBuffer *tile;
+  const IrRegion *from;
+} Fill;
+
+static bool find_fill(IrStmt *st, void *ctx) {
+  Fill *f = ctx;
+  if (st->kind == IRK_COPY && st->as.copy.dst.buf == f->tile &&
+      st->as.copy.src.buf->space == IRS_GLOBAL)
+    f->from = &st->as.copy.src;
+  return !f->from;
+}
+
+/* Whether K lies side by side in the tensor that an operand comes from, as elements not of 16 bits
+ * have to lie. */
+static bool along_k(const Cost *c, const IrRegion *operand, bool first) {
+  Fill f = {operand->buf, NULL};
+  int place = 0, unit = 0;
+  IrBlock body = c->k->body;
+  ir_walk(&body, find_fill, &f);
+  if (!f.from || !c->b || operand->buf->rank != 2)
+    return false;
+  const int64_t *stride = c->b->tensor[f.from->buf->id].stride;
+  for (unit = f.from->buf->rank - 1; unit > 0 && stride[unit] != 1; unit--)
+    ;
+  for (int i = 0; i < unit; i++)
+    place += f.from->axis[i].keep;
+  return (f.from->trans ? 1 - place : place) == ((first ? 1 : 0) ^ (operand->trans ? 1 : 0));
+}
+
+/* The bytes of an operand's element, where tensor cores multiply such; else 0. */
+static int operand_size(const IrDot *d) {
+  DType t = d->a.buf->dtype;
+  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || t == DT_I8 ||
+               t == DT_U8 || (t == DT_F32 && d->tf32);
+  return known && d->b.buf->dtype == t ? (int)dtype_size(t) : 0;
+}
+
+/* As low_select says it, for one product. */
+static bool fits_groups(const Cost *c, const IrDot *d, int64_t m, int64_t n, int64_t k) {
+  int size = operand_size(d);
+  bool words = size == 1 && !dtype_is_float(d->a.buf->dtype);
+  return size && m == c->first.m && m % 64 == 0 && n % (words ? 16 : 8) == 0 && n <= 256 &&
+         k % (32 / size) == 0 && !sched_adds_too_much(d) &&
+         (size == 2 || (along_k(c, &d->a, true) && along_k(c, &d->b, false)));
+}
+
+/* ---------------------------------------------------------------- the kernel's products */
 
 /* Depends on the block, or on what the kernel computes: some number. */
 static double trips_of(const Cost *c, const IrFor *f) {
@@ -33,15 +88,18 @@ static double trips_of(const Cost *c, const IrFor *f) {
 static void add_product(Cost *c, const IrDot *d) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
   int64_t k = ir_region_extent(&d->a, 1);
-  DType t = d->a.buf->dtype;
+  int size = operand_size(d);
   if (!c->first.products++)
-    c->first.m = m, c->first.n = n, c->first.k = k;
-  c->fits = c->fits && (t == DT_F16 || t == DT_BF16) && m == c->first.m && m % 64 == 0 &&
-            n % 8 == 0 && n <= 256 && k % 16 == 0;
+    c->first = (LowerProduct){.products = 1, .m = m, .n = n, .k = k, .size = size};
+  c->fits = c->fits && fits_groups(c, d, m, n, k);
   c->registers += n / 2 + (d->a.buf->space == IRS_FRAGMENT ? k / 4 : 0);
+  c->registers += sched_promotes(d) && d->accumulate ? n / 2 : 0;
   /* operands' bytes in shared memory for each operation, against the widest product's */
   double narrow = n ? (64.0 + (double)n) / (64.0 * (double)n) / (320.0 / 16384.0) - 1 : 0;
-  c->cycles += c->trips * (double)m * (double)n * (double)k / 2048 * exp(0.084 * narrow);
+  double steps = (double)m * (double)n * (double)k / 4096 * (size ? size : 2);
+  if (sched_promotes(d)) /* additions of parts, half of them behind other warps' products */
+    steps += (double)m * (double)n / 128 / 2;
+  c->cycles += c->trips * steps * exp(0.084 * narrow);
 }
 
 static void add_block(Cost *c, IrBlock *b) {
@@ -65,7 +123,7 @@ static void add_block(Cost *c, IrBlock *b) {
 }
 
 static Cost cost_of(const IrKernel *k, const IrBinding *b) {
-  Cost c = {.b = b, .trips = 1, .fits = true};
+  Cost c = {.k = k, .b = b, .trips = 1, .fits = true};
   IrBlock body = k->body;
   add_block(&c, &body);
   return c;
@@ -77,19 +135,54 @@ bool lower_product(const IrKernel *k, LowerProduct *out) {
   return c.first.products > 0;
 }
 
-double lower_cost(const IrKernel *k, const IrBinding *b, int64_t sms) {
-  static const int limit[] = {0, 255, 232, 160};
-  Cost c = cost_of(k, b);
-  int64_t blocks = c.first.m / 64, groups = blocks == 4 ? 2 : blocks;
-  if (!c.fits || !c.first.products || blocks < 1 || blocks > 4 ||
-      c.registers * (blocks / groups) + 40 > limit[groups])
-    return -1;
-  double area = (double)c.first.m * (double)c.first.n;
-  double tiles = (double)b->grid[0] * (double)b->grid[1] * (double)b->grid[2];
-  double turns = ceil(tiles / (double)sms);
+/* ---------------------------------------------------------------- cycles */
+
+static double tiles_of(const IrBinding *b) {
+  return (double)b->grid[0] * (double)b->grid[1] * (double)b->grid[2];
+}
+
+/* By how much more a tile loads for each operation than the widest one. */
+static double loads_of(const LowerProduct *p) {
+  double area = (double)p->m * (double)p->n;
+  return (double)(p->m + p->n) / area / (384.0 / 32768.0) - 1;
+}
+
+/* Blocks that stay and have a multiprocessor each. */
+static double rounds(const Cost *c, int64_t sms, double cycles) {
+  double tiles = tiles_of(c->b), turns = ceil(tiles / (double)sms);
   if (turns < 1)
     return 0;
-  double loads = (double)(c.first.m + c.first.n) / area / (384.0 / 32768.0) - 1;
-  double tile = c.cycles * (groups == 1 ? 1.12 : 1.0) + TILE_CYCLES * area / 32768.0;
-  return turns * tile * exp(0.032 * loads + 0.40 * (ceil(tiles / turns) / 128 - 1));
+  double tile = cycles + TILE_CYCLES * (double)c->first.m * (double)c->first.n / 32768.0;
+  return turns * tile * exp(0.032 * loads_of(&c->first) + 0.40 * (ceil(tiles / turns) / 128 - 1));
+}
+
+/* Rows by 64 to a warpgroup, their results in registers. */
+static double cost_groups(const Cost *c, int64_t sms) {
+  static const int limit[] = {0, 255, 232, 160};
+  int64_t blocks = c->first.m / 64, groups = blocks == 4 ? 2 : blocks;
+  if (!c->fits || blocks < 1 || blocks > 4 || c->registers * (blocks / groups) + 40 > limit[groups])
+    return -1;
+  return rounds(c, sms, c->cycles * (groups == 1 ? 1.12 : 1.0));
+}
+
+/* Small blocks share a multiprocessor; fewer than eight warps of them leave its tensor cores
+ * waiting. Chained products are compared as those of warpgroups are. */
+static double cost_warps(const Cost *c, const Target *t, int64_t sms) {
+  CostWarps w;
+  if (!cost_find_warps(c->k, t, &w))
+    return -1;
+  if (c->first.products > 1)
+    return rounds(c, sms, c->cycles);
+  double each = ceil(tiles_of(c->b) / (double)sms);
+  double warps = (each < w.blocks ? each : w.blocks) * w.warps;
+  double busy = warps < 8 ? pow(warps / 8, 0.55) : 1;
+  double tile = 2 * c->cycles + 800 + 1500 * (double)c->first.m * (double)c->first.n / 16384;
+  return each * tile / busy * exp(0.08 * loads_of(&c->first));
+}
+
+double lower_cost(const IrKernel *k, const IrBinding *b, const Target *t, int64_t sms) {
+  Cost c = cost_of(k, b);
+  if (!c.first.size)
+    return -1;
+  return t->arch < ARCH_SM90A ? cost_warps(&c, t, sms) : cost_groups(&c, sms);
 }

@@ -10,8 +10,7 @@
  */
 #include "expand_dot.h"
 
-/* Words of operands a thread that may wait for the next step, beside everything else. */
-enum { MOST_AHEAD = 48, PROMOTED = 128, MOST_PROMOTED = 64 };
+enum { PROMOTED = 128, MOST_PROMOTED = 64 };
 
 /* ---------------------------------------------------------------- which products */
 
@@ -111,16 +110,11 @@ bool expand_keeps_rows(IrKernel *k) {
   return rows;
 }
 
-/* Rows and columns of warps: the shape that loads the least; false where none fits. */
-static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
+bool mma_split_warps(const IrDot *d, int warps, bool whole_rows, int *rows, int *columns) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1), best = -1;
-  int warps = s->threads / 32;
-  if (!s->rows_known) /* once, while fragments are still named so */
-    s->whole_rows = expand_keeps_rows(s->k);
-  s->rows_known = true;
   for (int r = 1; r <= warps; r++) {
     int c = warps / r;
-    if (r * c != warps || m % (MMA_ROWS * r) || n % (MMA_COLUMNS * c) || (s->whole_rows && c > 1) ||
+    if (r * c != warps || m % (MMA_ROWS * r) || n % (MMA_COLUMNS * c) || (whole_rows && c > 1) ||
         (d->policy == IRG_COLUMNS && r > 1))
       continue;
     int64_t cost = m / r + n / c + ((n / c) % 16 ? 8 : 0);
@@ -131,6 +125,13 @@ static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
     }
   }
   return best >= 0;
+}
+
+static bool split_warps(Simple *s, const IrDot *d, int *rows, int *columns) {
+  if (!s->rows_known) /* once, while fragments are still named so */
+    s->whole_rows = expand_keeps_rows(s->k);
+  s->rows_known = true;
+  return mma_split_warps(d, s->threads / 32, s->whole_rows, rows, columns);
 }
 
 /* The pairs in which operands would come, and the instruction for them. */
@@ -258,7 +259,7 @@ static void place_warp(Mma *m) {
 /* Whether a thread has registers for the operands of two steps. */
 static bool has_room(const Mma *m) {
   int64_t words = m->kind.na * m->mg + m->kind.nb * m->ng;
-  return words * (m->kind.type == DT_F64 ? 2 : 1) <= MOST_AHEAD;
+  return words * (m->kind.type == DT_F64 ? 2 : 1) <= MMA_AHEAD;
 }
 
 /* Products of n steps but the last one's, each step's operands loaded before those of the one

@@ -9,6 +9,8 @@
 #include "expand.h"
 
 enum { MMA_ROWS = 16, MMA_COLUMNS = 8 }; /* of a result that one step adds to: 4 registers */
+/* Words of operands a thread that may wait for the next step, beside everything else. */
+enum { MMA_AHEAD = 48 };
 
 /* How operands of a dtype are multiplied. */
 typedef struct MmaKind {
@@ -32,6 +34,9 @@ typedef struct Mma {
   IrBuffer *a, *b, *c;        /* registers of operands, step after step; of what is added to */
 } Mma;
 
+/* Rows and columns of warps that share out a product's result: the shape that loads the least;
+ * FALSE where none fits. whole_rows: each warp has whole rows. */
+bool mma_split_warps(const IrDot *d, int warps, bool whole_rows, int *rows, int *columns);
 /* Loop over unrolled rounds, entered. */
 IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
 /* Whether an operand is a part of a tile that is known to lie in it. */

@@ -117,17 +117,26 @@ void expand_find_pipes(Simple *s) {
     ir_walk(&s->k->body, find_pipe, s);
 }
 
-/* One stage less for those that have the most; false: none has more than two. */
+static void set_stages(Simple *s, Pipe *p, int stages) {
+  p->stages = stages;
+  for (int i = 0; i < p->ncopies; i++)
+    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stages = stages;
+}
+
+/* One stage less for those that have the most; of two stages none is left, and the loop loads as it
+ * goes; false: there is none. */
 bool expand_shorten_pipes(Simple *s) {
   Pipe *most = NULL;
   for (size_t i = 0; i < s->pipes.n; i++)
-    if (s->pipes.v[i].stages > 2 && (!most || s->pipes.v[i].stages > most->stages))
+    if (!most || s->pipes.v[i].stages > most->stages)
       most = &s->pipes.v[i];
   if (!most)
     return false;
-  most->stages--;
-  for (int i = 0; i < most->ncopies; i++)
-    low_place_of(s, most->copy[i]->as.copy.dst.buf)->stages = most->stages;
+  set_stages(s, most, most->stages > 2 ? most->stages - 1 : 0);
+  if (!most->stages) {
+    lower_note(s->request, "a loop does not load ahead: there is no room for two stages");
+    *most = s->pipes.v[--s->pipes.n];
+  }
   return true;
 }
 

@@ -119,11 +119,14 @@ typedef struct LowerProduct {
   int products;
   int64_t m, n, k; /* of its tiles */
   int stages;      /* of the loop around it; 0: not said, or no loop */
+  int size;        /* bytes of an operand's element; 0: tensor cores do not multiply such */
 } LowerProduct;
 bool lower_product(const IrKernel *k, LowerProduct *out);
-/* Cycles that a bound call takes on the tensor cores of sm_90a, by a model that serves to compare
- * tile sizes; less than 0 where that schedule cannot take the kernel. */
-double lower_cost(const IrKernel *k, const IrBinding *b, int64_t sms);
+/* Cycles that a bound call takes on the target's tensor cores, by a model that serves to compare
+ * tile sizes; less than 0 where its best schedule of products cannot take the kernel, or would not
+ * hold it in registers and shared memory. The binding says which axes of the tensors have stride 1.
+ */
+double lower_cost(const IrKernel *k, const IrBinding *b, const Target *t, int64_t sms);
 
 /* What the launcher must pass, in this order, as the printed kernel's parameters. */
 typedef enum CudaArgKind {

@@ -28,14 +28,14 @@ static bool decline(Select *s, const char *why, const IrBuffer *b) {
 }
 
 /* Sums of 8-bit floats are taken to true f32 every so many of K, unless the author forgoes it. */
-static bool promotes(const IrDot *d) {
+bool sched_promotes(const IrDot *d) {
   DType t = d->a.buf->dtype;
   return (t == DT_F8E4M3 || t == DT_F8E5M2) && d->promote != 0;
 }
 
 bool sched_adds_too_much(const IrDot *d) {
   int64_t most = d->promote > 0 ? d->promote : 128;
-  return promotes(d) && ir_region_extent(&d->a, 1) > most;
+  return sched_promotes(d) && ir_region_extent(&d->a, 1) > most;
 }
 
 /* Integers of 8 bits. */
@@ -103,7 +103,7 @@ static void select_dot(Select *s, IrDot *d) {
     return;
   d->unit = IRU_WGMMA;
   note_result(s, d->c.buf);
-  if (promotes(d) && d->accumulate)
+  if (sched_promotes(d) && d->accumulate)
     s->columns += sched_extent(d->c.buf, 1) / 2; /* of the part */
   if (d->a.buf->space == IRS_FRAGMENT)
     s->columns += sched_extent(d->a.buf, 1) / 4;
@@ -158,7 +158,7 @@ void sched_promote(IrKernel *k, IrBlock *b) {
     IrStmt *st = b->v[i];
     for (int j = 0; st->kind != IRK_MAP && (inner = ir_nested(st, j)); j++)
       sched_promote(k, inner);
-    bool part = st->kind == IRK_DOT && promotes(&st->as.dot) && st->as.dot.accumulate;
+    bool part = st->kind == IRK_DOT && sched_promotes(&st->as.dot) && st->as.dot.accumulate;
     if (!part) {
       sched_push(k, &out, st);
       continue;

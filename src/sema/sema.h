@@ -192,7 +192,9 @@ typedef struct SemaArg { /* the argument for an input; outputs of `out =` too */
   DType dtype; /* tensor */
   int rank;
   int64_t extent[SEMA_MAX_RANK];
-  SemaNum number; /* scalar */
+  bool strided;                  /* strides are known; false: as row-major */
+  int64_t stride[SEMA_MAX_RANK]; /* elements */
+  SemaNum number;                /* scalar */
   Span span;
 } SemaArg;
 /* Binds what the arguments decide: dtype parameters that are not set, static extents; checks that

@@ -123,6 +123,8 @@ static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
     a.dtype = v.as.tensor->dtype;
     a.rank = v.as.tensor->rank;
     memcpy(a.extent, v.as.tensor->extent, sizeof v.as.tensor->extent);
+    memcpy(a.stride, v.as.tensor->stride, sizeof v.as.tensor->stride);
+    a.strided = true;
     return a;
   }
   if (!val_is_scalar(v))

@@ -114,6 +114,21 @@ START_TEST(plain_products) {
 }
 END_TEST
 
+/* What the model of tile sizes takes for the widest of warps; without room for two stages one has
+ * to do, with tensor cores still. */
+START_TEST(products_of_warps) {
+  static const char *const archs[] = {"sm_80", "sm_89"};
+  for (int i = 0; i < 2; i++) {
+    passes_on((Wants){archs[i], HMMA, 96}, PRODUCT("128", "192", "64"),
+              "schedule: registers, in turns");
+    passes_on((Wants){archs[i], HMMA, 64}, PRODUCT("128", "128", "64"),
+              "schedule: registers, in turns");
+  }
+  passes_on((Wants){"sm_89", HMMA, 64}, PRODUCT("128", "128", "128"),
+            "schedule: registers, in turns");
+}
+END_TEST
+
 #define NARROW(t, acc, n)                                                                          \
   "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
   "grid bx, by = ceildiv(N, " n "), ceildiv(M, 128)\n"                                             \
@@ -314,9 +329,17 @@ START_TEST(faults_of_folded_grids) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {
-      plain_products,         tf32_on_request,        eight_bits, eight_bits_of_warps,
-      wide_products_of_warps, causal_attention,       registers,  rows,
-      roles_of_the_author,    faults_of_folded_grids, NULL};
+  const TTest *const tests[] = {plain_products,
+                                products_of_warps,
+                                tf32_on_request,
+                                eight_bits,
+                                eight_bits_of_warps,
+                                wide_products_of_warps,
+                                causal_attention,
+                                registers,
+                                rows,
+                                roles_of_the_author,
+                                faults_of_folded_grids,
+                                NULL};
   return run_suite("gate", tests);
 }
