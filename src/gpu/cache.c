@@ -116,6 +116,18 @@ static Found read_entry(const GpuRt *rt, int fd, const GpuKey *key, Arena *a, co
   return FOUND_GOOD;
 }
 
+/* One look, for who wants to know before the entry is wanted; reading it may still fail. */
+bool gpu_cache_has(const GpuRt *rt, const GpuKey *key) {
+  char name[KEY_CHARS + 1];
+  int dir = rt->cfg.no_cache ? -1 : open_shard(rt, key->b[0] >> 4, false);
+  if (dir < 0)
+    return false;
+  key_name(key, name);
+  bool has = faccessat(dir, name, R_OK, 0) == 0;
+  close(dir);
+  return has;
+}
+
 bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n) {
   char name[KEY_CHARS + 1];
   if (rt->cfg.no_cache)

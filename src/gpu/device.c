@@ -8,7 +8,6 @@
 #include "driver.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -107,18 +106,13 @@ static void *start_thread(void *arg) {
   return NULL;
 }
 
-/* A thread that cannot be made costs start-up time later, nothing else. It takes no signals, nor do
- * those that the driver makes in it: they are for the thread that waits for the user. */
+/* A thread that cannot be made costs start-up time later, nothing else. */
 void gpu_start_async(GpuRt *rt, int ordinal) {
   StartJob *job = rt->started ? NULL : malloc(sizeof *job);
   if (!job)
     return;
   *job = (StartJob){rt, ordinal};
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  rt->started = pthread_create(&rt->starter, NULL, start_thread, job) == 0;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  rt->started = gpu_thread(&rt->starter, start_thread, job);
   rt->joined = !rt->started;
   if (!rt->started)
     free(job);

@@ -31,6 +31,7 @@ typedef struct GpuConfig {
   uint64_t cache_bytes;     /* bound of the cache; 0: 1 GiB */
   unsigned cache_entries;   /* 0: 4096 */
   bool no_cache;            /* neither read nor write it */
+  int compilers;            /* that gpu_compile_start lets run at a time; below 2: none */
   bool (*interrupted)(void *ctx); /* polled in every wait; true ends it. NULL: never */
   void *ctx;
 } GpuConfig;
@@ -114,6 +115,15 @@ typedef struct GpuImage {
  * ST_INTERRUPTED: GpuConfig.interrupted said so while it compiled; nothing is kept.
  * Safe to call from several threads, each with an arena of its own. */
 Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why);
+/* Begins that compilation on a helper thread, with copies of all that the job says; a gpu_compile
+ * of an equal job waits for it and takes the result. Nothing is reported: what fails is compiled
+ * again there, and fails there. Those that nobody takes end with the GpuRt. */
+typedef enum GpuStart {
+  GPU_START_NONE,   /* no compiler, no memory, or as many compile already as may */
+  GPU_START_CACHED, /* there is nothing to compile */
+  GPU_START_BEGUN   /* now or before */
+} GpuStart;
+GpuStart gpu_compile_start(GpuRt *rt, const GpuCompile *job);
 const GpuFacts *gpu_image_kernel(const GpuImage *image, const char *name); /* NULL if not there */
 /* "13.0", or NULL with a reason in why. The text lives as long as rt. */
 const char *gpu_nvrtc_version(GpuRt *rt, Str *why);

@@ -198,16 +198,17 @@ static Status collect(const Nvrtc *t, NvrtcProgram p, const GpuCompile *job, Are
   return ST_DEVICE;
 }
 
-/* Ctrl-C ends a compilation at the compiler's next step; its last one, which makes the cubin, is
- * the longest and is waited for. */
+/* Ctrl-C, or an end of its GpuRt, ends a compilation at the compiler's next step; its last one,
+ * which makes the cubin, is the longest and is waited for. */
 static int asked_to_end(void *payload, void *reserved) {
+  const GpuStop *stop = payload;
   (void)reserved;
-  return gpu_interrupted(payload);
+  return gpu_interrupted(stop->rt) || (stop->asked && atomic_load(stop->asked));
 }
 
-static Status run_nvrtc(GpuRt *rt, const GpuCompile *job, const Options *o, Arena *a, Parts *out,
+static Status run_nvrtc(const GpuCompile *job, const Options *o, GpuStop stop, Arena *a, Parts *out,
                         Str *why) {
-  const Nvrtc *t = &rt->nvrtc;
+  const Nvrtc *t = &stop.rt->nvrtc;
   NvrtcProgram p = NULL;
   int code = t->create(&p, job->text, job->name, 0, NULL, NULL);
   if (code != 0) {
@@ -215,7 +216,7 @@ static Status run_nvrtc(GpuRt *rt, const GpuCompile *job, const Options *o, Aren
     return ST_DEVICE;
   }
   if (t->set_flow)
-    (void)t->set_flow(p, asked_to_end, rt);
+    (void)t->set_flow(p, asked_to_end, &stop);
   code = t->compile(p, o->n, o->v);
   if (code == RESULT_CANCELLED) {
     t->destroy(&p);
@@ -231,35 +232,60 @@ static Status run_nvrtc(GpuRt *rt, const GpuCompile *job, const Options *o, Aren
   return st;
 }
 
-static bool from_cache(GpuRt *rt, const GpuKey *key, Arena *a, Parts *parts) {
-  const void *data;
-  size_t n;
-  return gpu_cache_get(rt, key, a, &data, &n) && unpack(data, n, a, parts);
-}
-
-static void to_cache(GpuRt *rt, const GpuKey *key, Arena *a, const Parts *parts) {
-  size_t n;
-  void *data = pack(parts, a, &n);
-  gpu_cache_put(rt, key, data, n);
-}
-
-Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why) {
-  double start = base_now();
+/* Only what can be read goes to the disk. */
+Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
+                      GpuStored *out, Str *why) {
   Options o;
   Parts parts = {0};
+  GpuImage image = {0};
   const char *problem = NULL;
+  if (!gpu_nvrtc(stop.rt, why))
+    return ST_DEVICE;
+  if (!make_options(job, &o))
+    return ST_USAGE; /* gpu_compile_key has said so */
+  Status st = run_nvrtc(job, &o, stop, a, &parts, why);
+  if (st != ST_OK)
+    return st;
+  if (!gpu_image_read(parts.cubin, (size_t)parts.cubin_n, parts.log, a, &image, &problem)) {
+    gpu_say(why, "the cubin of %s cannot be used: %s", job->name, problem);
+    return ST_COMPILE;
+  }
+  out->data = pack(&parts, a, &out->n);
+  gpu_cache_put(stop.rt, key, out->data, out->n);
+  return ST_OK;
+}
+
+Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why) {
+  Options o;
   if (!gpu_nvrtc(rt, why))
     return ST_DEVICE;
   if (!make_options(job, &o)) {
     gpu_say(why, "too many compiler options, or a too long name of an architecture");
     return ST_USAGE;
   }
-  GpuKey key = key_of(rt, job, &o);
-  GpuImage *image = ARENA_NEW(a, GpuImage);
-  image->cached = from_cache(rt, &key, a, &parts);
-  Status st = image->cached ? ST_OK : run_nvrtc(rt, job, &o, a, &parts, why);
+  *out = key_of(rt, job, &o);
+  return ST_OK;
+}
+
+Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, Str *why) {
+  double start = base_now();
+  GpuKey key;
+  GpuStored stored = {0};
+  Parts parts = {0};
+  const char *problem = NULL;
+  Status st = gpu_compile_key(rt, job, &key, why);
   if (st != ST_OK)
     return st;
+  GpuImage *image = ARENA_NEW(a, GpuImage);
+  if (!gpu_ahead_take(rt, &key, a, &stored) || !unpack(stored.data, stored.n, a, &parts)) {
+    image->cached = gpu_cache_get(rt, &key, a, &stored.data, &stored.n) &&
+                    unpack(stored.data, stored.n, a, &parts);
+    st = image->cached ? ST_OK : gpu_nvrtc_make(job, &key, (GpuStop){rt, NULL}, a, &stored, why);
+    if (st != ST_OK)
+      return st;
+    if (!image->cached)
+      (void)unpack(stored.data, stored.n, a, &parts); /* what was packed just now */
+  }
   image->name = arena_strdup(a, job->name);
   image->arch = arena_strdup(a, job->arch);
   image->ptx = job->want_ptx ? parts.ptx : NULL;
@@ -267,8 +293,6 @@ Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, S
     gpu_say(why, "the cubin of %s cannot be used: %s", job->name, problem);
     return ST_COMPILE;
   }
-  if (!image->cached)
-    to_cache(rt, &key, a, &parts);
   image->ms = 1e3 * (base_now() - start);
   *out = image;
   return ST_OK;

@@ -9,6 +9,7 @@
 #define TILESH_GPU_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "gpu.h"
 
@@ -42,7 +43,8 @@ typedef struct Nvrtc {
   char version_text[16];
 } Nvrtc;
 
-typedef struct Driver Driver; /* driver.h; needs cuda.h */
+typedef struct Driver Driver;     /* driver.h; needs cuda.h */
+typedef struct GpuAhead GpuAhead; /* ahead.c: one compilation on a helper thread */
 
 struct GpuRt {
   GpuConfig cfg;
@@ -58,6 +60,8 @@ struct GpuRt {
   _Atomic int driver_version;  /* 13000; 0 until it is loaded */
   pthread_t starter;
   bool started, joined; /* the helper thread of gpu_start_async */
+  pthread_mutex_t ahead_lock;
+  GpuAhead *ahead; /* begun and not taken yet, the oldest first */
 };
 
 /* The table, opened if need be; NULL with a reason in why. */
@@ -84,12 +88,41 @@ void gpu_hash_add(GpuHash *h, const void *p, size_t n);
 void gpu_hash_text(GpuHash *h, const char *s);
 GpuKey gpu_hash_end(GpuHash *h);
 
+/* Whether there is an entry, good or not. */
+bool gpu_cache_has(const GpuRt *rt, const GpuKey *key);
 /* Reads the entry of `key` into the arena, checked against its own digest. False when there is
  * none or anything at all is wrong with it (a damaged entry is removed). */
 bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n);
 /* Stores an entry, whole or not at all, and drops the oldest ones past the bound. Failing to costs
  * time later, so there is nothing to report. */
 void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+/* What a compilation came to, as the cache holds it. */
+typedef struct GpuStored {
+  const void *data;
+  size_t n;
+} GpuStored;
+/* Who may end a compilation: GpuConfig.interrupted, and the flag. */
+typedef struct GpuStop {
+  GpuRt *rt;
+  const atomic_bool *asked; /* or NULL */
+} GpuStop;
+
+/* The key of a job; the statuses of gpu_compile where it has none. */
+Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why);
+/* Compiles, and stores in the cache; the statuses of gpu_compile. On any thread. */
+Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
+                      GpuStored *out, Str *why);
+/* Waits for a compilation with that key that gpu_compile_start began, and copies what it came to
+ * into the arena. False: there is none, or it failed; what failed is forgotten. */
+bool gpu_ahead_take(GpuRt *rt, const GpuKey *key, Arena *a, GpuStored *out);
+/* Ends them all and waits for their threads. */
+void gpu_ahead_free(GpuRt *rt);
+/* A thread that takes no signals, nor do those it makes: they are for the thread that waits for the
+ * user. False where there is none to be had. */
+bool gpu_thread(pthread_t *out, void *(*fn)(void *), void *arg);
 
 /* ---- cubins -------------------------------------------------------------------------------- */
 

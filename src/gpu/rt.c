@@ -6,6 +6,7 @@
 #include "private.h"
 
 #include <link.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,14 +60,17 @@ GpuRt *gpu_rt_new(const GpuConfig *cfg) {
   set_build_id(rt->build_id, sizeof rt->build_id);
   pthread_mutex_init(&rt->lock, NULL);
   pthread_mutex_init(&rt->driver_lock, NULL);
+  pthread_mutex_init(&rt->ahead_lock, NULL);
   return rt;
 }
 
 void gpu_rt_free(GpuRt *rt) {
   if (!rt)
     return;
+  gpu_ahead_free(rt);
   gpu_driver_free(rt);
   gpu_lib_close(&rt->nvrtc.lib);
+  pthread_mutex_destroy(&rt->ahead_lock);
   pthread_mutex_destroy(&rt->driver_lock);
   pthread_mutex_destroy(&rt->lock);
   free(rt);
@@ -83,6 +87,21 @@ void gpu_say(Str *why, const char *fmt, ...) {
 
 bool gpu_interrupted(const GpuRt *rt) {
   return rt->cfg.interrupted && rt->cfg.interrupted(rt->cfg.ctx);
+}
+
+bool gpu_thread(pthread_t *out, void *(*fn)(void *), void *arg) {
+  enum { STACK = 8 << 20 }; /* compilers recurse: not what the system happens to give */
+  pthread_attr_t attr;
+  sigset_t all, old;
+  if (pthread_attr_init(&attr) != 0)
+    return false;
+  (void)pthread_attr_setstacksize(&attr, STACK);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  bool made = pthread_create(out, &attr, fn, arg) == 0;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
+  return made;
 }
 
 /* Three digits, in binary units; for people. */

@@ -203,6 +203,8 @@ static Tensor *new_output(Launch *l, size_t i) {
   const IrBuffer *b = l->ir->params.v[i].buf;
   const IrTensorArg *a = &l->b->tensor[b->id];
   Str why = session_str(s);
+  if (s->ahead)
+    return ahead_tensor(s, b->dtype, b->rank, a->extent, l->span);
   Tensor *t = session_tensor(s, b->dtype, b->rank, a->extent, TENSOR_ZERO, &why);
   if (!t)
     host_fail(s, E0807, l->span, "the output %s: %s", b->name, str_text(&why));
@@ -244,6 +246,8 @@ static void make_contiguous(Launch *l, size_t i) {
     strided |= b->stride[k] == NULL;
   if (!strided || tensor_is_contiguous(t))
     return;
+  if (l->s->ahead)
+    host_fail_with(l->s, ST_FAIL); /* nothing is copied for a call that may never be made */
   launch_host_tensor(l, i);
   l->original[i] = t;
   l->tensor[i] = host_cast(l->s, t, t->dtype, l->where[i]).as.tensor;
@@ -513,9 +517,9 @@ static void run_here(Launch *l) {
     launch_check_roles(&threads);
 }
 
-/* The call's value. Strided outputs were computed in a contiguous copy; their elements go back
+/* Strided outputs were computed in a contiguous copy; their elements go back
  * here, one by one. */
-static Value launch_result(Launch *l) {
+Value launch_result(Launch *l) {
   Value *out = ARENA_ARRAY(session_scratch(l->s), Value, l->n);
   size_t n = 0;
   Str why = session_str(l->s);

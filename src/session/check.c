@@ -204,6 +204,8 @@ static Outcome run_all(Launch *l) {
   Session *s = l->s;
   Outcome o = {.ok = true, .runs = str_new(s->line)};
   EvalChecks checks = s->options.checks_set ? s->options.checks : CHECKS_ALL;
+  if (device_is_gpu(s))
+    session_look_ahead(l); /* compiles while the evaluator runs */
   Launch first = launch_again(l);
   first.together = much_work(l);
   first.counters = &o.plain;

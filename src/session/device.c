@@ -22,7 +22,9 @@ SessionGpu *device_state(Session *s) {
   if (s->gpu)
     return s->gpu;
   s->gpu = session_alloc(s, sizeof *s->gpu);
-  s->gpu->rt = gpu_rt_new(&(GpuConfig){.interrupted = interrupted, .ctx = s});
+  const Pool *pool = session_pool(s);
+  s->gpu->rt = gpu_rt_new(&(GpuConfig){
+      .compilers = pool ? pool_threads(pool) : 0, .interrupted = interrupted, .ctx = s});
   s->gpu->first = s->gpu;
   return s->gpu;
 }

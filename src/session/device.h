@@ -1,7 +1,8 @@
 /* device.h: launches on the CUDA device: device.c (opening and choosing), device_build.c (CUDA text
- * to a loaded program), device_launch.c (data, launches, times), device_fault.c (waiting; what
- * queued calls reported and printed), plan.c (warm calls), roofline.c and peer.c (what to compare
- * with). What every file of the session asks (is a device in use, wait for it) stands in impl.h.
+ * to a loaded program), ahead.c (what will be compiled next), device_launch.c (data, launches,
+ * times), device_fault.c (waiting; what queued calls reported and printed), plan.c (warm calls),
+ * roofline.c and peer.c (what to compare with). What every file of the session asks (is a device in
+ * use, wait for it) stands in impl.h.
  *
  * Queued calls are remembered with their places until the host waits: a fault that the device
  * recorded is then reported at the call and at the line of the kernel.
@@ -90,6 +91,12 @@ const GpuProps *device_props(Session *s); /* NULL: no device is open */
 const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);
 /* CUDA text, PTX or cubin of the launch's kernel. */
 void device_emit(Launch *l, SessionEmit stage, Str *out);
+/* Lowers the launch's kernel, prints it, and begins to compile it beside (gpu_compile_start). Fails
+ * with diagnostics. */
+GpuStart device_begin(Launch *l);
+/* Begins to compile the launch's kernel, and what the program's next statements will probably want
+ * (ahead.c). Fails never, and changes nothing that the program could see. */
+void session_look_ahead(Launch *l);
 /* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
  * diagnostics. */
 DeviceProgram *device_program(Launch *l);

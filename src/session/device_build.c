@@ -21,10 +21,11 @@ void device_program_free(DeviceProgram *p) {
 static CudaText *text_of(Launch *l, Variant *v, const IrKernel **thread) {
   Session *s = l->s;
   *thread = variant_thread(l, v, &s->diags);
-  CudaText *text = *thread ? cuda_print(spec_arena(l), *thread, v->target, &s->diags) : NULL;
-  if (!text)
+  if (*thread && !v->text)
+    v->text = cuda_print(spec_arena(l), *thread, v->target, &s->diags);
+  if (!*thread || !v->text)
     session_fail_call(s, ST_COMPILE, l->span, l->name);
-  return text;
+  return v->text;
 }
 
 /* Text for an older architecture than the open device's is compiled for the device, so that --arch
@@ -35,16 +36,27 @@ static const char *compile_arch(Session *s) {
   return strtol(want + 3, NULL, 10) <= strtol(have + 3, NULL, 10) ? have : want; /* after "sm_" */
 }
 
+static GpuCompile job_of(Launch *l, const CudaText *text, bool ptx) {
+  return (GpuCompile){.name = arena_printf(l->s->line, "%s.cu", l->name),
+                      .text = text->text,
+                      .arch = compile_arch(l->s),
+                      .want_ptx = ptx};
+}
+
+GpuStart device_begin(Launch *l) {
+  const IrKernel *thread;
+  GpuCompile job = job_of(l, text_of(l, launch_variant(l), &thread), false);
+  return gpu_compile_start(device_state(l->s)->rt, &job);
+}
+
 /* From the cache on disk where the same text was compiled before; the gate's verdict is in the
- * image. */
+ * image. What follows in the program compiles meanwhile. */
 static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   Session *s = l->s;
   GpuImage *image = NULL;
   Str why = session_str(s);
-  GpuCompile job = {.name = arena_printf(s->line, "%s.cu", l->name),
-                    .text = text->text,
-                    .arch = compile_arch(s),
-                    .want_ptx = ptx};
+  GpuCompile job = job_of(l, text, ptx);
+  session_look_ahead(l);
   double start = base_now();
   Status status = gpu_compile(device_state(s)->rt, &job, spec_arena(l), &image, &why);
   s->times.compile += base_now() - start;

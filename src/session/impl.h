@@ -46,6 +46,11 @@ struct Unit {
   Unit *next;
 };
 
+typedef struct Rest { /* the statements from one of a block on; block NULL: none */
+  const AstBlock *block;
+  size_t at;
+} Rest;
+
 typedef struct PendingTest {
   const AstStmt *stmt; /* a TEST */
   Module *module;
@@ -95,6 +100,8 @@ struct Session {
   Arena *entries[MAX_ENTRIES]; /* the line arenas of entries (host.c); made when first needed */
   size_t nentries, entry;      /* how many there are, and how many are open */
   const CallFrame *calls;      /* of functions that run now, innermost first */
+  Rest rest;                   /* the statement that runs, and what follows in its block */
+  bool ahead;                  /* calls are prepared that may never be made (ahead.c) */
   bool leaving;                /* os.exit was called … */
   int exit_status;             /* … with this */
   Debug *debug;                /* the call that is stepped, or NULL */

@@ -215,10 +215,14 @@ static void do_assign(Session *s, const AstStmt *st) {
 /* Names of a block go at its end, however control leaves it. */
 Flow host_block(Session *s, const AstBlock *b, Value *result) {
   size_t mark = s->vars.n, outer = s->block;
+  Rest rest = s->rest;
   Flow flow = FLOW_NEXT;
   s->block = mark;
-  for (size_t i = 0; i < b->n && flow == FLOW_NEXT; i++)
+  for (size_t i = 0; i < b->n && flow == FLOW_NEXT; i++) {
+    s->rest = (Rest){b, i};
     flow = host_stmt(s, b->v[i], false, result);
+  }
+  s->rest = rest;
   s->block = outer;
   host_drop_vars(s, mark);
   return flow;

@@ -260,9 +260,11 @@ static void make_key(Session *s, const KernelInfo *info, const SemaSpec *spec, S
 }
 
 /* Those past the bound, and those whose functions are old; what the device still runs of them is
- * waited for. */
+ * waited for, where that may fail. */
 static void bound_specs(Session *s, KernelInfo *info) {
   int n = 1;
+  if (s->ahead)
+    return;
   for (Spec **at = &info->specs; *at;) {
     Spec *p = *at;
     if ((n < MOST_SPECS && p->generation == s->generation) || p->held) {

@@ -21,6 +21,7 @@ typedef struct Variant {
   LowerGrid grid;                  /* of the call */
   int candidate;                   /* how many schedules the gate has refused */
   IrKernel *thread;                /* NULL until asked for */
+  struct CudaText *text;           /* of thread; NULL until asked for */
   LowerNotes notes;                /* what was chosen and why, for :explain */
   EvalProgram *program;            /* of thread; NULL until run */
   DeviceProgram *gpu;              /* NULL until launched on the device */
@@ -80,6 +81,11 @@ typedef struct Launch {
 
 /* Evaluates nothing: args are values. Fails with diagnostics. */
 void launch_prepare(Session *s, Value kernel, Args *a, Launch *l);
+/* The call's value: its outputs, once it ran. */
+Value launch_result(Launch *l);
+/* A tensor of that shape without elements, in no memory: what a call that is only foreseen takes
+ * and gives. A temporary of the session. */
+Tensor *ahead_tensor(Session *s, DType t, int rank, const int64_t *extent, Span span);
 /* Replaces outputs by new ones and inout arguments by copies, so that a run changes nothing else.
  */
 void launch_isolate(Launch *l);

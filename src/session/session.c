@@ -158,6 +158,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   size_t block = s->block;
   int importing = s->importing;
   const CallFrame *calls = s->calls;
+  Rest rest = s->rest;
   Module *module = s->module;
   Unit *unit = s->current;
   if (!outer)
@@ -171,6 +172,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   s->block = block;
   s->importing = importing;
   s->calls = calls;
+  s->rest = rest;
   s->depth = depth;
   host_drop_vars(s, vars);
   host_drop_temps(s, temps);
@@ -374,11 +376,15 @@ static bool defines(const AstStmt *st) {
 void session_run_block(Session *s, const AstFile *f, Module *m) {
   Value result = val_nil();
   Module *outer = s->module;
+  Rest rest = s->rest;
   kernels_declare(s, f, m);
   s->module = m;
   for (size_t i = 0; i < f->body.n; i++)
-    if (s->options.mode != MODE_DEFINE || defines(f->body.v[i]))
+    if (s->options.mode != MODE_DEFINE || defines(f->body.v[i])) {
+      s->rest = (Rest){&f->body, i};
       host_stmt(s, f->body.v[i], true, &result);
+    }
+  s->rest = rest;
   s->module = outer;
 }
 

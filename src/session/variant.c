@@ -126,5 +126,6 @@ const IrKernel *launch_thread(Launch *l, DiagSink *sink) {
 void variant_next(Variant *v) {
   v->candidate++;
   v->thread = NULL;
+  v->text = NULL;
   v->program = NULL;
 }

@@ -52,11 +52,15 @@ static void teardown(void) {
   fclose(nowhere);
 }
 
-static Session *open_session(const char *device) {
-  SessionOptions o = {.device = device, .threads = 1, .bench_bursts = 1, .out = nowhere};
+static Session *open_threads(const char *device, int threads) {
+  SessionOptions o = {.device = device, .threads = threads, .bench_bursts = 1, .out = nowhere};
   Session *s = session_new(&o);
   ck_assert_ptr_nonnull(s);
   return s;
+}
+
+static Session *open_session(const char *device) {
+  return open_threads(device, 1);
 }
 
 static Status run(Session *s, const char *text) {
@@ -360,6 +364,102 @@ START_TEST(a_lost_device_is_left_alone) {
 }
 END_TEST
 
+/* ---- what is compiled before it is called -------------------------------------------------- */
+
+/* A cache of the test's own. */
+typedef struct Cache {
+  char dir[64];
+  GpuRt *rt;
+} Cache;
+
+static Cache new_cache(void) {
+  Cache c;
+  snprintf(c.dir, sizeof c.dir, "%s/ahead-XXXXXX", cache);
+  ck_assert_ptr_nonnull(mkdtemp(c.dir));
+  setenv("TILESH_CACHE_DIR", c.dir, 1);
+  c.rt = gpu_rt_new(NULL);
+  return c;
+}
+
+static unsigned cubins(const Cache *c) {
+  return gpu_cache_info(c->rt).entries;
+}
+
+#define SCALE                                                                                      \
+  "kernel scale[T = 1](A: f32[N], by: f32) -> (C: f32[N]) {\n"                                     \
+  "  for i in parallel(N) { C[i] = A[i] * by + f32(T) }\n"                                         \
+  "}\n"
+/* What follows a call that must be compiled, and how many cubins there are then, the call's own
+ * counted. */
+typedef struct Following {
+  const char *text;
+  unsigned cubins;
+} Following;
+
+static const Following following[] = {
+    {"let y = scale(a, 2.0)\n", 2},
+    {"assert any(scale(a, 2.0) == x)\n", 2},
+    {"let t = 3\nlet h = f16(1)\nlet y = scale[T = t + 1](ones(f32, (4,)), 2.0)\n", 2},
+    {"fn f(v) {\n  let w = scale(v, 1.0)\n  return w\n}\n", 1},
+    {"for i in range(3) {\n  let y = scale(a, 2.0)\n}\n", 2},
+    {"bench scale(a.to(f32), 1.0)\n", 2},
+    {"var u = x\nu = scale(u, 1.0)\nlet v = scale[T = 2](u, 1.0)\n", 3},
+    {"let n = len(str(x))\nlet y = scale(a, n)\n", 1}, /* n is not known */
+    {"let y = scale(ones(f16, 4), 1.0)\n", 1},         /* an error, at its time */
+    {"use_device(\"cpu\")\nlet y = scale(a, 2.0)\n", 1},
+    {"if all(x == 0) {\n  let y = scale(a, 2.0)\n}\n", 1},
+};
+
+/* The program ends before what was foreseen is called: only then is it certain who compiled it. A
+ * cubin more than expected would be seen by the last look. */
+START_TEST(what_follows_is_compiled_meanwhile) {
+  const Following *t = &following[_i];
+  char text[1024];
+  Cache c = new_cache();
+  Session *s = open_threads("cuda:0", 8);
+  snprintf(text, sizeof text,
+           ADD SCALE "let x = arange(f32, 4)\nlet a = add(x, x)\nassert false\n%s", t->text);
+  ck_assert_int_eq(run(s, text), ST_FAIL);
+  ck_assert_ptr_nonnull(strstr(message(s), "assertion"));
+  while (cubins(&c) < t->cubins)
+    usleep(1000);
+  ck_assert_int_eq(fake.launches(), 1);
+  session_free(s);
+  ck_assert_int_eq(fake.alive(), 0);
+  ck_assert_uint_eq(cubins(&c), t->cubins);
+  gpu_rt_free(c.rt);
+}
+END_TEST
+
+/* The device is asked for the same things, and errors come where they came. */
+START_TEST(what_is_foreseen_changes_nothing) {
+  static const char *const tail[] = {"let d = add(c, b)\nassert all(d == x * 5)\n",
+                                     "let d = add(c, 1)\n", "let d = ad(c, b)\n",
+                                     "let d = add(c, ones(f32, 5))\n"};
+  for (size_t i = 0; i < sizeof tail / sizeof *tail; i++) {
+    char text[1024], said[2][512];
+    long calls[2];
+    for (int beside = 0; beside < 2; beside++) {
+      Cache c = new_cache();
+      Session *s = open_threads("cuda:0", beside ? 4 : 1);
+      snprintf(text, sizeof text,
+               ADD SCALE "let x = arange(f32, 4)\nlet a = add(x, x)\nlet b = add(a, x)\n"
+                         "let y = scale(x, 1.0)\nlet c = add(a, zeros(f32, 4))\n%s",
+               tail[i]);
+      long before = fake.calls();
+      (void)run(s, text);
+      snprintf(said[beside], sizeof said[0], "%s", message(s));
+      calls[beside] = fake.calls() - before;
+      session_free(s);
+      gpu_rt_free(c.rt);
+    }
+    ck_assert_str_eq(said[0], said[1]);
+    ck_assert_int_eq(calls[0], calls[1]);
+  }
+  ck_assert_int_eq(fake.alive(), 0);
+}
+END_TEST
+
 /* Without NVRTC nothing can be launched. */
 static bool has_compiler(void) {
   Arena *a = arena_new(NULL, "test");
@@ -396,6 +496,9 @@ int main(void) {
   tcase_add_test(c, devices_that_are_visible);
   tcase_add_test(c, the_driver_starts_beside);
   tcase_add_test(c, a_lost_device_is_left_alone);
+  tcase_add_loop_test(c, what_follows_is_compiled_meanwhile, 0,
+                      (int)(sizeof following / sizeof *following));
+  tcase_add_test(c, what_is_foreseen_changes_nothing);
   tcase_add_loop_test(c, every_call_fails_once, 0, 3);
   suite_add_tcase(suite, c);
   SRunner *r = srunner_create(suite);

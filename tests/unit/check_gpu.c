@@ -590,6 +590,117 @@ START_TEST(compiling_is_interrupted) {
 }
 END_TEST
 
+/* ---- compiling beside ---------------------------------------------------------------------- */
+
+#define KERNEL(body) "extern \"C\" __global__ void k(float *p) { " body " }"
+
+static GpuCompile job_for(const char *text) {
+  return (GpuCompile){.name = "k.cu", .text = text, .arch = "sm_90a"};
+}
+
+/* Compilers wait here: a test sees them all at work. */
+static atomic_bool gate_shut;
+static bool wait_at_gate(void *ctx) {
+  (void)ctx;
+  while (atomic_load(&gate_shut))
+    usleep(1000);
+  return false;
+}
+
+/* The same bits as without a helper, in the cache as well, and never compiled twice. */
+START_TEST(begun_beside_and_taken) {
+  Fixture f = open_with((GpuConfig){.compilers = 2}), g = setup();
+  if (no_nvrtc(&f)) {
+    teardown(&g);
+    return;
+  }
+  GpuCompile job = job_for(add_text);
+  GpuImage *beside, *plain;
+  ck_assert_int_eq(gpu_compile_start(g.rt, &job), GPU_START_NONE); /* it was not given any */
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile(f.rt, &job, f.a, &beside, NULL), ST_OK);
+  ck_assert_int_eq(gpu_compile(g.rt, &job, g.a, &plain, NULL), ST_OK);
+  ck_assert(!beside->cached && beside->gate);
+  ck_assert_uint_eq(beside->cubin_n, plain->cubin_n);
+  ck_assert(memcmp(beside->cubin, plain->cubin, plain->cubin_n) == 0);
+  ck_assert_ptr_null(f.rt->ahead);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job), GPU_START_CACHED);
+  ck_assert_int_eq(gpu_compile(f.rt, &job, f.a, &beside, NULL), ST_OK);
+  ck_assert(beside->cached);
+  ck_assert_uint_eq(gpu_cache_info(f.rt).entries, 1);
+  teardown(&g);
+  teardown(&f);
+}
+END_TEST
+
+/* No more at a time than were given; the next one when there is room. */
+START_TEST(as_many_beside_as_may) {
+  static const char *const text[] = {KERNEL("p[0] = 1;"), KERNEL("p[0] = 2;"), KERNEL("p[0] = 3;")};
+  Fixture f = open_with((GpuConfig){.compilers = 2, .interrupted = wait_at_gate});
+  if (no_nvrtc(&f))
+    return;
+  GpuCompile job[] = {job_for(text[0]), job_for(text[1]), job_for(text[2])};
+  GpuImage *m;
+  if (!gpu_nvrtc(f.rt, NULL)->set_flow) {
+    teardown(&f);
+    return;
+  }
+  atomic_store(&gate_shut, true);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job[0]), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job[1]), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job[2]), GPU_START_NONE);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job[1]), GPU_START_BEGUN);
+  atomic_store(&gate_shut, false);
+  ck_assert_int_eq(gpu_compile(f.rt, &job[0], f.a, &m, NULL), ST_OK);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job[2]), GPU_START_BEGUN);
+  for (int i = 1; i < 3; i++)
+    ck_assert_int_eq(gpu_compile(f.rt, &job[i], f.a, &m, NULL), ST_OK);
+  teardown(&f);
+}
+END_TEST
+
+/* What failed beside fails where it is wanted, with its message; what nobody wants ends with rt. */
+START_TEST(failures_beside_are_told_later) {
+  Fixture f = open_with((GpuConfig){.compilers = 3});
+  if (no_nvrtc(&f))
+    return;
+  GpuCompile wrong = job_for(KERNEL("p[0] = nothing;")), other = job_for(add_text);
+  GpuImage *m;
+  Str why = str_new(f.a);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &wrong), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile_start(f.rt, &other), GPU_START_BEGUN);
+  ck_assert_int_eq(gpu_compile(f.rt, &wrong, f.a, &m, &why), ST_COMPILE);
+  ck_assert_ptr_nonnull(strstr(str_text(&why), "nothing"));
+  teardown(&f);
+}
+END_TEST
+
+static bool refused; /* set before the thread begins */
+static bool stop_refused(void *ctx) {
+  (void)ctx;
+  return refused;
+}
+
+/* Ctrl-C ends those beside too; asked again, it is compiled. */
+START_TEST(compiling_beside_is_interrupted) {
+  Fixture f = open_with((GpuConfig){.compilers = 2, .interrupted = stop_refused});
+  if (no_nvrtc(&f))
+    return;
+  GpuCompile job = job_for(add_text);
+  GpuImage *m;
+  bool can = gpu_nvrtc(f.rt, NULL)->set_flow != NULL;
+  refused = true;
+  ck_assert_int_eq(gpu_compile_start(f.rt, &job), GPU_START_BEGUN);
+  Status status = gpu_compile(f.rt, &job, f.a, &m, NULL);
+  ck_assert(status == ST_INTERRUPTED || (!can && status == ST_OK));
+  refused = false;
+  ck_assert_int_eq(gpu_compile(f.rt, &job, f.a, &m, NULL), ST_OK);
+  ck_assert(m->gate);
+  teardown(&f);
+}
+END_TEST
+
 /* Products are not contracted into fma unless the text says so: one FMUL, one FADD. */
 START_TEST(contraction_is_off) {
   Fixture f = setup();
@@ -702,6 +813,10 @@ int main(void) {
   tcase_add_test(c, errors_carry_the_log);
   tcase_add_test(c, key_covers_everything);
   tcase_add_test(c, compiling_is_interrupted);
+  tcase_add_test(c, begun_beside_and_taken);
+  tcase_add_test(c, as_many_beside_as_may);
+  tcase_add_test(c, failures_beside_are_told_later);
+  tcase_add_test(c, compiling_beside_is_interrupted);
   tcase_add_test(c, contraction_is_off);
   tcase_add_test(c, damaged_cubins_are_read_safely);
   tcase_add_test(c, tensor_map_rules);
