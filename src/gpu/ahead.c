@@ -4,7 +4,8 @@
  * NVRTC made of it meanwhile. Always holds: a job is known by the key of the cache, so what is
  * taken is what gpu_compile would have made; a thread touches nothing but its own GpuAhead, NVRTC
  * and the cache, and is joined by whoever takes the job out of the list. NVRTC compiles in parallel
- * since CUDA 12; an older one takes turns by itself. Tests: tests/unit/check_gpu.c.
+ * since CUDA 12; an older one takes turns by itself. What a device was the last time is kept in the
+ * cache, so that compiling need not wait for the driver's start. Tests: tests/unit/check_gpu.c.
  */
 #include "private.h"
 
@@ -184,4 +185,41 @@ void gpu_ahead_free(GpuRt *rt) {
     ahead_free(x);
   }
   rt->ahead = NULL;
+}
+
+/* ---- what to compile for ------------------------------------------------------------------- */
+
+static GpuKey guess_key(int ordinal) {
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  GpuHash h;
+  gpu_hash_begin(&h);
+  gpu_hash_text(&h, "device");
+  gpu_hash_add(&h, &ordinal, sizeof ordinal);
+  gpu_hash_text(&h, visible ? visible : "all");
+  return gpu_hash_end(&h);
+}
+
+bool gpu_guess(GpuRt *rt, int ordinal, Arena *a, GpuGuess *out) {
+  GpuKey key = guess_key(ordinal);
+  const void *data;
+  size_t n;
+  memset(&rt->guess, 0, sizeof rt->guess);
+  if (gpu_cache_get(rt, &key, a, &data, &n) && n == sizeof *out) {
+    memcpy(&rt->guess, data, n);
+    rt->guess.arch[sizeof rt->guess.arch - 1] = '\0';
+  }
+  *out = rt->guess;
+  return rt->guess.arch[0] != '\0';
+}
+
+/* Written only where it would guess wrong. */
+void gpu_guess_keep(GpuRt *rt, const GpuProps *p) {
+  GpuGuess now;
+  memset(&now, 0, sizeof now); /* the padding is stored too */
+  snprintf(now.arch, sizeof now.arch, "%s", p->arch);
+  now.sms = p->sms;
+  GpuKey key = guess_key(p->ordinal);
+  if (memcmp(&now, &rt->guess, sizeof now) != 0)
+    gpu_cache_put(rt, &key, &now, sizeof now);
+  rt->guess = now;
 }

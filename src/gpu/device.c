@@ -460,6 +460,7 @@ Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why) {
     gpu_close(g);
     return st;
   }
+  gpu_guess_keep(rt, &g->props);
   *out = g;
   return ST_OK;
 }
@@ -505,6 +506,8 @@ void gpu_close(Gpu *g) {
     gpu_module_unload(g, g->modules);
   if (!g->lost)
     close_driver_side(g);
+  else if (g->rt->driver->warm == g->device)
+    g->rt->driver->warmed = false; /* gpu_driver_free leaves it alone too */
   if (g->rt->current == g)
     g->rt->current = NULL;
   arena_free(g->tmap_arena);

@@ -46,6 +46,14 @@ bool gpu_built(void);
 /* Starts the driver and the device's context on a helper thread, so that a gpu_open that follows
  * finds them ready. Calling it twice, or without a driver, is harmless. */
 void gpu_start_async(GpuRt *rt, int ordinal);
+/* What a device was when it was last opened: enough to compile for it while it starts. */
+typedef struct GpuGuess {
+  char arch[16];
+  int sms;
+} GpuGuess;
+/* From the cache, by ordinal and $CUDA_VISIBLE_DEVICES; gpu_open keeps it right. False: nothing is
+ * known. The memory is for what is read. */
+bool gpu_guess(GpuRt *rt, int ordinal, Arena *a, GpuGuess *out);
 /* Appends what `tilesh doctor` shows: driver, devices, NVRTC, architecture, cache, and for each
  * thing that is missing how to get it. Never fails. Lines end in newlines. */
 void gpu_doctor(GpuRt *rt, Str *out);

@@ -60,6 +60,7 @@ struct GpuRt {
   _Atomic int driver_version;  /* 13000; 0 until it is loaded */
   pthread_t starter;
   bool started, joined; /* the helper thread of gpu_start_async */
+  GpuGuess guess;       /* of gpu_guess; no arch: none */
   pthread_mutex_t ahead_lock;
   GpuAhead *ahead; /* begun and not taken yet, the oldest first */
 };
@@ -115,6 +116,8 @@ Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why);
 /* Compiles, and stores in the cache; the statuses of gpu_compile. On any thread. */
 Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
                       GpuStored *out, Str *why);
+/* After device `ordinal` was opened: what the next gpu_guess says. */
+void gpu_guess_keep(GpuRt *rt, const GpuProps *p);
 /* Waits for a compilation with that key that gpu_compile_start began, and copies what it came to
  * into the arena. False: there is none, or it failed; what failed is forgotten. */
 bool gpu_ahead_take(GpuRt *rt, const GpuKey *key, Arena *a, GpuStored *out);

@@ -15,7 +15,9 @@ enum { MOST_STATEMENTS = 100, MOST_DEPTH = 8 };
 
 typedef struct Walk {
   Session *s;
-  Launch *l;
+  Launch *l; /* to begin with, */
+  Value kernel;
+  const Args *args; /* or the call */
   int statements, depth;
   bool stop; /* as many compile as may, or what follows cannot be known */
 } Walk;
@@ -277,25 +279,50 @@ static Value foresee_block(Walk *w, const AstBlock *b, size_t from) {
 
 /* From the statement that runs now: its later calls are to come, and the variables that it will
  * bind are known. */
-static void walk(Session *s, void *ctx) {
-  Walk *w = ctx;
-  Rest rest = s->rest;
-  if (!launch_variant(w->l)->gpu && device_begin(w->l) == GPU_START_BEGUN && rest.block)
+static void walk(Walk *w, Launch *l) {
+  Rest rest = w->s->rest;
+  if (!launch_variant(l)->gpu && device_begin(l) == GPU_START_BEGUN && rest.block)
     (void)foresee_block(w, rest.block, rest.at);
+}
+
+/* Under a boundary of its own, its errors told to nobody. */
+static void quietly(Walk *w, void (*fn)(Session *s, void *ctx)) {
+  Session *s = w->s;
+  DiagSink told = s->diags;
+  diag_init(&s->diags, s->line);
+  s->ahead = true;
+  (void)session_protect(s, fn, w);
+  s->ahead = false;
+  s->diags = told;
+}
+
+static void walk_from_launch(Session *s, void *ctx) {
+  Walk *w = ctx;
+  (void)s;
+  walk(w, w->l);
 }
 
 void session_look_ahead(Launch *l) {
   Session *s = l->s;
   if (s->ahead || s->options.emit != EMIT_NOTHING || !s->gpu || !s->gpu->gpu)
     return;
-  DiagSink told = s->diags;
   bool held = l->spec->held;
-  Walk w = {.s = s, .l = l};
-  l->spec->held = s->ahead = true;
-  diag_init(&s->diags, s->line);
-  (void)session_protect(s, walk, &w);
-  s->diags = told;
-  s->ahead = false;
+  l->spec->held = true;
+  quietly(&(Walk){.s = s, .l = l}, walk_from_launch);
   l->spec->held = held;
   (void)spec_arena(l); /* under the boundary that is open now */
+}
+
+/* The driver is slower than this: there is time to lower what may have been compiled before. */
+static void walk_from_call(Session *s, void *ctx) {
+  Walk *w = ctx;
+  Launch l;
+  Args a = *w->args;
+  launch_prepare(s, w->kernel, &a, &l);
+  walk(w, &l);
+}
+
+void session_look_ahead_of_driver(Session *s, Value kernel, const Args *a) {
+  if (!s->ahead && device_guess(s))
+    quietly(&(Walk){.s = s, .kernel = kernel, .args = a}, walk_from_call);
 }

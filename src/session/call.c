@@ -315,7 +315,7 @@ static void start(Launch *l, Session *s, Args *a, Spec *spec, const Slots *p) {
  * exist, their strides. */
 void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   const Object *o = kernel.as.obj;
-  if (s->options.emit == EMIT_NOTHING)
+  if (s->options.emit == EMIT_NOTHING && !s->ahead)
     (void)device_is_gpu(
         s); /* the device is chosen before `sms` is bound and shapes follow from it */
   a->name = o->as.kernel.ast ? o->as.kernel.ast->name.text : o->as.kernel.ir->name;
@@ -573,6 +573,8 @@ Value kernel_call(Session *s, Value kernel, Args *a) {
   Value warm;
   bool plain =
       s->options.emit == EMIT_NOTHING && s->options.mode != MODE_CHECK && !s->options.verify_each;
+  if (plain && s->gpu && !s->gpu->decided)
+    session_look_ahead_of_driver(s, kernel, a);
   if (plain && device_is_gpu(s) && plan_call(s, kernel, a, &warm))
     return warm;
   launch_prepare(s, kernel, a, &l);

@@ -60,6 +60,7 @@ static SessionGpu *opened(SessionGpu *g, int ordinal) {
 static Status open_device(Session *s, int ordinal, Str *why) {
   SessionGpu *g = device_state(s), *first = g->first;
   Gpu *gpu;
+  (void)gpu_guess(g->rt, ordinal, session_scratch(s), &g->guess); /* written only if it is wrong */
   Status status = gpu_open(g->rt, ordinal, &gpu, why);
   if (status != ST_OK)
     return status;
@@ -130,6 +131,12 @@ void device_expect(Session *s) {
     gpu_start_async(device_state(s)->rt, ordinal);
 }
 
+bool device_expect_again(Session *s) {
+  if (!device_state(s)->decided && device_guess(s))
+    gpu_start_async(s->gpu->rt, ordinal_of(s->options.device));
+  return s->gpu->decided || s->gpu->guess.arch[0];
+}
+
 /* Devices stay open when another is chosen, the CPU too; what was queued is waited for, so that its
  * faults are told before anything else happens. */
 void device_use(Session *s, const char *name, Span span) {
@@ -172,17 +179,30 @@ _Noreturn void device_failed(Session *s, Span span) {
   host_fail_with(s, ST_DEVICE);
 }
 
+bool device_guess(Session *s) {
+  const char *want = s->options.device;
+  int ordinal = want ? ordinal_of(want) : 0;
+  SessionGpu *g = device_state(s);
+  return ordinal >= 0 && gpu_guess(g->rt, ordinal, session_scratch(s), &g->guess);
+}
+
+const char *device_arch(const Session *s) {
+  if (s->gpu && s->gpu->gpu)
+    return gpu_props(s->gpu->gpu)->arch;
+  return s->gpu && s->ahead && s->gpu->guess.arch[0] ? s->gpu->guess.arch : NULL;
+}
+
 /* What kernels are compiled for: --arch, else the open device, else sm_90a. */
 const Target *session_target(Session *s) {
-  const char *arch = s->options.arch;
-  if (!arch && s->gpu && s->gpu->gpu)
-    arch = gpu_props(s->gpu->gpu)->arch;
+  const char *arch = s->options.arch ? s->options.arch : device_arch(s);
   const Target *t = arch ? target_find(arch) : NULL;
   return t ? t : target_find("sm_90a");
 }
 
 /* The figure of the open device, so that `sms` in a kernel is what it runs on. */
 int64_t session_sms(Session *s) {
+  if (s->ahead && s->gpu && !s->gpu->gpu && s->gpu->guess.sms)
+    return s->gpu->guess.sms;
   return s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->sms : session_target(s)->sms;
 }
 

@@ -24,7 +24,8 @@ struct SessionGpu {                /* one device; Session.gpu is the one in use 
   struct SessionGpu *first, *next; /* of those that were opened */
   Gpu *gpu;                        /* NULL: none is; kernels run on the evaluator */
   bool decided;
-  char name[32]; /* "cuda:0" */
+  GpuGuess guess; /* what it will probably be; used while Session.ahead is set and none is open */
+  char name[32];  /* "cuda:0" */
   StorageDevice device;
   Queued *queued;
   size_t nqueued, cap;
@@ -97,6 +98,12 @@ GpuStart device_begin(Launch *l);
 /* Begins to compile the launch's kernel, and what the program's next statements will probably want
  * (ahead.c). Fails never, and changes nothing that the program could see. */
 void session_look_ahead(Launch *l);
+/* The same for a call that waits for the driver to start: by what the device was the last time. */
+void session_look_ahead_of_driver(Session *s, Value kernel, const Args *a);
+/* What is compiled for: the open device's architecture, or the one guessed; NULL: none is known. */
+const char *device_arch(const Session *s);
+/* Asks the last time's device into SessionGpu.guess; false where nothing is known of it. */
+bool device_guess(Session *s);
 /* The variant's program, loaded on the device; compiled where it is not there yet. Fails with
  * diagnostics. */
 DeviceProgram *device_program(Launch *l);

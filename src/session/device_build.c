@@ -32,7 +32,7 @@ static CudaText *text_of(Launch *l, Variant *v, const IrKernel **thread) {
  * shows and runs what the older one would get; a cubin of the older one would not load. */
 static const char *compile_arch(Session *s) {
   const char *want = session_target(s)->name;
-  const char *have = s->gpu && s->gpu->gpu ? gpu_props(s->gpu->gpu)->arch : want;
+  const char *open = device_arch(s), *have = open ? open : want;
   return strtol(want + 3, NULL, 10) <= strtol(have + 3, NULL, 10) ? have : want; /* after "sm_" */
 }
 

@@ -283,6 +283,9 @@ Scalar arith_store(Session *s, Value v, DType t, Span span); /* as a store conve
 /* A text with kernels was read: if they may run on a device, its driver starts in the background.
  */
 void device_expect(Session *s);
+/* A device was asked for by name that was there the last time: its driver starts in the background.
+ * False: it is not known. */
+bool device_expect_again(Session *s);
 /* Chooses where kernels run, or fails with exit status 4. */
 void device_use(Session *s, const char *name, Span span);
 /* Waits for queued calls, whose faults are told no more. */

@@ -409,9 +409,12 @@ static void run_text(Session *s, void *ctx) {
     session_print_stage(s, &out);
     return;
   }
-  if (s->options.device && !s->options.emit)
-    device_is_gpu(s); /* a device that was asked for by name must be there, used or not */
+  bool named = s->options.device && !s->options.emit;
+  if (named && !device_expect_again(s))
+    device_is_gpu(s);
   session_run_block(s, f, s->main);
+  if (named)
+    device_is_gpu(s); /* it must be there, used or not */
   device_finish(s);
 }
 

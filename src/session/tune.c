@@ -222,7 +222,7 @@ static Arena *remembered(Session *s, KernelInfo *info) {
 
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
   Tuning t = {s, info->sema, spec, args, NULL, NULL, {-1, -1, -1, -1}};
-  bool gpu = s->options.arch || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
+  bool gpu = s->options.arch || s->ahead || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
   if (!gpu || session_target(s)->arch < ARCH_SM80 || !worth_it(&t))
     return;
   Str key = session_str(s);

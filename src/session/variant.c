@@ -81,9 +81,11 @@ Variant *launch_variant(Launch *l) {
   LowerFact *fact = facts_of(l, session_scratch(l->s));
   LowerGrid grid = grid_of(l);
   for (Variant *v = l->spec->variants; v; v = v->next)
-    if (v->target == target && v->device == device && v->grid == grid &&
-        same_facts(v->fact, fact, n))
+    if (v->target == target && (v->device == device || !v->gpu) && v->grid == grid &&
+        same_facts(v->fact, fact, n)) {
+      v->device = device;
       return v;
+    }
   Variant *v = ARENA_NEW(spec_arena(l), Variant);
   v->target = target;
   v->device = device;

@@ -381,8 +381,10 @@ static Cache new_cache(void) {
   return c;
 }
 
+/* One more entry says which device there is. */
 static unsigned cubins(const Cache *c) {
-  return gpu_cache_info(c->rt).entries;
+  unsigned n = gpu_cache_info(c->rt).entries;
+  return n ? n - 1 : 0;
 }
 
 #define SCALE                                                                                      \
@@ -427,6 +429,29 @@ START_TEST(what_follows_is_compiled_meanwhile) {
   session_free(s);
   ck_assert_int_eq(fake.alive(), 0);
   ck_assert_uint_eq(cubins(&c), t->cubins);
+  gpu_rt_free(c.rt);
+}
+END_TEST
+
+/* By what the device was the last time: here the driver does not start, and the cubins come all the
+ * same. */
+START_TEST(compilers_do_not_wait_for_the_driver) {
+  Cache c = new_cache();
+  Session *s = open_threads("cuda:0", 8);
+  must(s, ADD "let x = ones(f32, 4)\nassert all(add(x, x) == 2)\n");
+  session_free(s);
+  ck_assert_uint_eq(cubins(&c), 1);
+  s = open_threads("cuda:0", 8);
+  fake.inject("cuInit", 1, UNKNOWN);
+  int launches = fake.launches();
+  ck_assert_int_eq(run(s, SCALE "let x = ones(f32, 4)\nlet y = scale(x, 1.0)\n"
+                                "let z = scale[T = 2](y, 1.0)\n"),
+                   ST_DEVICE);
+  ck_assert_ptr_nonnull(strstr(message(s), "driver does not start"));
+  while (cubins(&c) < 3)
+    usleep(1000);
+  ck_assert_int_eq(fake.launches(), launches);
+  session_free(s);
   gpu_rt_free(c.rt);
 }
 END_TEST
@@ -498,6 +523,7 @@ int main(void) {
   tcase_add_test(c, a_lost_device_is_left_alone);
   tcase_add_loop_test(c, what_follows_is_compiled_meanwhile, 0,
                       (int)(sizeof following / sizeof *following));
+  tcase_add_test(c, compilers_do_not_wait_for_the_driver);
   tcase_add_test(c, what_is_foreseen_changes_nothing);
   tcase_add_loop_test(c, every_call_fails_once, 0, 3);
   suite_add_tcase(suite, c);
