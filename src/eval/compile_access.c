@@ -449,6 +449,7 @@ void eval_compile_report(Compiler *c, IrStmt *s) {
   if (r->cond)
     x->cond = lanes ? eval_value_lanes(c, r->cond) : eval_value_one(c, r->cond);
   x->nparts = r->nparts;
+  x->nblock = r->nblock;
   x->part = ARENA_ARRAY(c->arena, EvalReportPart, r->nparts);
   for (int i = 0; i < r->nparts; i++) {
     EvalReportPart *p = &x->part[i];

@@ -255,6 +255,7 @@ typedef struct EvalReportCode {
   bool vector; /* once a lane */
   EvalReportPart *part;
   int nparts;
+  int nblock; /* the last of them name the block of a failed assertion */
 } EvalReportCode;
 
 /* A name that a statement sees: a variable in its register, or a tile; innermost first. */

@@ -53,9 +53,15 @@ static EvalResult print_region(EvalAgent *a, const EvalRegion *r, Str *out) {
   return EVAL_OK;
 }
 
+static const char *value_at(EvalAgent *a, const EvalReportCode *c, const EvalReportPart *p,
+                            int lane) {
+  size_t step = c->lanes ? dtype_compute_size(p->type) : 0;
+  return (const char *)machine_reg(a, p->value) + (size_t)lane * step;
+}
+
 /* Separated by spaces, as `print` on the host does. */
 static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str *out) {
-  for (int i = 0; i < c->nparts; i++) {
+  for (int i = 0; i < c->nparts - c->nblock; i++) {
     const EvalReportPart *p = &c->part[i];
     if (i)
       str_addc(out, ' ');
@@ -66,23 +72,37 @@ static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str
       if (r != EVAL_OK)
         return r;
     } else {
-      const char *v = machine_reg(a, p->value);
-      size_t step = c->lanes ? dtype_compute_size(p->type) : 0;
-      scalar_print(scalar_load_compute(p->type, v + (size_t)lane * step), out);
+      scalar_print(scalar_load_compute(p->type, value_at(a, c, p, lane)), out);
     }
   }
   return EVAL_OK;
+}
+
+/* The program's block, where the launch has other blocks: ", in block (2, 0)". */
+static void add_block(EvalAgent *a, const EvalReportCode *c, int lane, Str *out) {
+  int64_t index[3];
+  char list[100];
+  for (int i = 0; i < c->nblock; i++) {
+    const EvalReportPart *p = &c->part[c->nparts - c->nblock + i];
+    index[i] = eval_int_at(p->type, value_at(a, c, p, lane));
+  }
+  eval_list_text(index, c->nblock, list, sizeof list);
+  str_addf(out, c->nblock == 1 ? ", in block %s" : ", in block (%s)", list);
 }
 
 /* The message is part of the fault, not of the output. */
 static EvalResult fault_assert(EvalAgent *a, const EvalReportCode *c, int lane) {
   Arena *arena = arena_new(NULL, "assert");
   Str text = str_new(arena);
+  str_add(&text, "assertion failed");
+  if (c->nparts > c->nblock)
+    str_add(&text, ": ");
   EvalResult r = add_parts(a, c, lane, &text);
-  if (r == EVAL_OK && text.n)
-    r = eval_fault(a, E0460, "assertion failed: %s", str_text(&text));
-  else if (r == EVAL_OK)
-    r = eval_fault(a, E0460, "assertion failed");
+  if (c->nblock)
+    add_block(a, c, lane, &text);
+  if (r == EVAL_OK)
+    eval_fault(a, E0460, "%s", str_text(&text));
+  a->block->fault.block_named = c->nblock > 0;
   arena_free(arena);
   return EVAL_FAULTED;
 }

@@ -266,6 +266,8 @@ typedef struct IrReport {
   IrExpr *cond; /* assert */
   IrReportPart *part;
   int nparts;
+  int nblock; /* assert: so many values at the end are the program's block, where the launch has
+                 other blocks; else 0 */
 } IrReport;
 
 typedef enum IrEngine { IRE_AUTO, IRE_TMA } IrEngine;

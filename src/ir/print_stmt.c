@@ -300,13 +300,14 @@ static void print_atomic(Printer *p, const IrAtomic *a) {
 }
 
 /* Parts that are texts, values and regions, in the order in which they are shown.
- * `assert c, "text", e` */
+ * `assert c, "text", e block x, y` */
 static void print_report(Printer *p, const IrReport *r) {
   str_add(p->out, r->kind == IRP_PRINT ? "print" : "assert ");
   if (r->kind == IRP_ASSERT)
     ir_put_expr(p, r->cond, DT_BOOL);
   for (int i = 0; i < r->nparts; i++) {
-    str_add(p->out, i || r->kind == IRP_ASSERT ? ", " : " ");
+    bool block = r->nblock && i == r->nparts - r->nblock;
+    str_add(p->out, block ? " block " : i || r->kind == IRP_ASSERT ? ", " : " ");
     if (r->part[i].text)
       ir_put_string(p, r->part[i].text);
     else if (r->part[i].value)

@@ -467,26 +467,38 @@ static bool read_part(Reader *r, IrReportPart *part) {
   return !r->broken;
 }
 
+/* What follows the first part of each kind. */
+static bool read_parts(Reader *r, IrReportPart **v, int *n) {
+  VEC(IrReportPart) parts = {.v = *v, .n = (size_t)*n, .cap = (size_t)*n};
+  IrReportPart part;
+  do {
+    part = (IrReportPart){0};
+    if (!read_part(r, &part))
+      return false;
+    VEC_PUSH(r->k->arena, &parts, part);
+  } while (ir_tok_accept(r, ","));
+  *v = parts.v;
+  *n = (int)parts.n;
+  return true;
+}
+
 /* `print` alone prints an empty line.
- * `print part, …` and `assert c, part, …` */
+ * `print part, …` and `assert c, part, … block x, y` */
 static void read_report(Reader *r, IrBlock *out, IrReportKind kind, Span at) {
   IrReport rep = {.kind = kind};
-  VEC(IrReportPart) parts = {0};
   if (kind == IRP_ASSERT)
     rep.cond = ir_read_expr_of(r, DT_BOOL);
   bool more = !r->broken && (kind == IRP_PRINT ? !starts_statement(r) && !ir_tok_is(r, "}")
                                                : ir_tok_accept(r, ","));
-  while (more) {
-    IrReportPart part = {0};
-    if (!read_part(r, &part))
-      return;
-    VEC_PUSH(r->k->arena, &parts, part);
-    more = ir_tok_accept(r, ",");
-  }
+  if (more && !read_parts(r, &rep.part, &rep.nparts))
+    return;
+  int shown = rep.nparts;
+  if (!r->broken && kind == IRP_ASSERT && ir_tok_accept_word(r, "block") &&
+      !read_parts(r, &rep.part, &rep.nparts))
+    return;
+  rep.nblock = rep.nparts - shown;
   if (r->broken)
     return;
-  rep.part = parts.v;
-  rep.nparts = (int)parts.n;
   ir_add(r->k, out, IRK_REPORT, at)->as.report = rep;
 }
 

@@ -407,10 +407,15 @@ static void check_atomic(Verify *v, const IrAtomic *a) {
                     dtype_name(b->dtype));
 }
 
-/* Texts need no check; values any type. */
+/* Texts need no check; values any type but those that name the block. */
 static void check_report(Verify *v, const IrReport *r) {
   if (r->kind == IRP_ASSERT)
     ir_verify_typed(v, r->cond, DT_BOOL, "the assertion");
+  if (r->nblock > 3)
+    ir_verify_error(v, E0653, "a block has up to three indices, not %d", r->nblock);
+  for (int i = r->nparts - r->nblock; i < r->nparts; i++)
+    if (!r->part[i].value || !dtype_is_int(r->part[i].value->type))
+      ir_verify_error(v, E0653, "an index of the block is an integer");
   for (int i = 0; i < r->nparts; i++) {
     const IrReportPart *p = &r->part[i];
     if (p->value)

@@ -18,7 +18,7 @@ const char *cuda_site(Printer *p, Span span, const char *text) {
 /* The values of a report's parts, as many as there is room for; returns their number. */
 static size_t report_values(const IrReport *r, IrExpr **value, size_t room) {
   size_t n = 0;
-  for (int i = 0; i < r->nparts && n < room; i++)
+  for (int i = 0; i < r->nparts - r->nblock && n < room; i++)
     if (r->part[i].value)
       value[n++] = r->part[i].value;
   return n;
@@ -44,7 +44,7 @@ static const char *assert_text(Printer *p, const IrReport *r) {
   Str s = str_new(p->a);
   int values = 0;
   str_add(&s, "assertion failed");
-  for (int i = 0; i < r->nparts; i++) {
+  for (int i = 0; i < r->nparts - r->nblock; i++) {
     const IrReportPart *part = &r->part[i];
     str_add(&s, i == 0 ? ": " : " ");
     if (part->text)
@@ -64,10 +64,13 @@ static void print_assert(Printer *p, const IrStmt *s) {
   IrExpr *used[3] = {r->cond, NULL, NULL};
   const char *site = cuda_site(p, s->span, assert_text(p, r));
   size_t n = report_values(r, used + 1, 2);
+  Str block = str_new(p->a);
   cuda_bind_shared(p, used, 3);
-  cuda_line(p, "if (!(%s)) ts_fault(%s, %s, %s);", cuda_text_of(p, r->cond), site,
+  for (int i = r->nparts - r->nblock; i < r->nparts; i++)
+    str_addf(&block, ", %s", cuda_text_of(p, r->part[i].value));
+  cuda_line(p, "if (!(%s)) ts_fault(%s, %s, %s%s);", cuda_text_of(p, r->cond), site,
             n > 0 ? value_bits(p, used[1], "long long") : "0",
-            n > 1 ? value_bits(p, used[2], "long long") : "0");
+            n > 1 ? value_bits(p, used[2], "long long") : "0", str_text(&block));
 }
 
 /* The elements of the line from `line[at]` on: its scalars, then the tiles in row-major order. */

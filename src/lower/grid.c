@@ -68,17 +68,32 @@ typedef struct Naming {
   int rank;
 } Naming;
 
-/* A fault names the program's block, not the launch's. */
-static bool name_block(IrStmt *st, void *ctx) {
-  const Naming *x = ctx;
-  IrOp *op = &st->as.op;
-  if (st->kind != IRK_OP || op->op != OP_FAULT || op->noperands != 4)
-    return true;
+static void name_fault(const Naming *x, IrOp *op) {
   IrOperand *o = ARENA_ARRAY(x->k->arena, IrOperand, 4 + x->rank);
   memcpy(o, op->operand, 4 * sizeof *o);
   for (int i = 0; i < x->rank; i++)
     o[4 + i] = (IrOperand){.kind = IRO_EXPR, .expr = ir_ref(x->k, x->index[i])};
   *op = (IrOp){OP_FAULT, o, 4 + x->rank};
+}
+
+static void name_assert(const Naming *x, IrReport *r) {
+  IrReportPart *part = ARENA_ARRAY(x->k->arena, IrReportPart, r->nparts + x->rank);
+  if (r->nparts)
+    memcpy(part, r->part, (size_t)r->nparts * sizeof *part);
+  for (int i = 0; i < x->rank; i++)
+    part[r->nparts + i].value = ir_ref(x->k, x->index[i]);
+  r->part = part;
+  r->nparts += x->rank;
+  r->nblock = x->rank;
+}
+
+/* What goes wrong names the program's block, not the launch's. */
+static bool name_block(IrStmt *st, void *ctx) {
+  const Naming *x = ctx;
+  if (st->kind == IRK_OP && st->as.op.op == OP_FAULT && st->as.op.noperands == 4)
+    name_fault(x, &st->as.op);
+  if (st->kind == IRK_REPORT && st->as.report.kind == IRP_ASSERT && !st->as.report.nblock)
+    name_assert(x, &st->as.report);
   return true;
 }
 

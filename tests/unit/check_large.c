@@ -41,6 +41,30 @@ START_TEST(faults_of_folded_grids) {
 }
 END_TEST
 
+/* So does an assertion, with and without words, of which the block is no part. */
+START_TEST(assertions_of_folded_grids) {
+  static const LowerGrid how[] = {LOWER_GRID_FITS, LOWER_GRID_LONG, LOWER_GRID_HUGE};
+  static const char *const words[] = {"", ", \"at\", bx, 2.5:f64"};
+  static const char *const say[] = {"assertion failed, in block (4, 3, 1)",
+                                    "assertion failed: at 4 2.5, in block (4, 3, 1)"};
+  for (int i = 0; i < 6; i++) {
+    char program[400];
+    snprintf(program, sizeof program,
+             "kernel k tile(n: i64, m: i64, x: f32[N]) -> (y: i64[n, m, 3]) {\n"
+             "grid bx, by, bz = m, n, 3\n"
+             "assert (bx // 4) * (by // 3) * bz == 0%s\nstore y[by, bx, bz] = bx\n}\n",
+             words[i % 2]);
+    Lowered x = lower_grid(program, "sm_80", 999, how[i / 2]);
+    Ev *e = ev_new(x.text);
+    give_blocks(e);
+    ck_assert_int_eq(ev_run(e), ST_FAIL);
+    ck_assert_msg(strstr(ev_errors(e), say[i % 2]) != NULL, "%s", ev_errors(e));
+    ev_free(e);
+    ev_free(x.plain);
+  }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- offsets */
 
 /* Elements from row to row; 32 bits of its multiples would be those of a small pitch. */
@@ -111,6 +135,7 @@ START_TEST(offsets_of_64_bits) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {folded_grids, faults_of_folded_grids, offsets_of_64_bits, NULL};
+  const TTest *const tests[] = {folded_grids, faults_of_folded_grids, assertions_of_folded_grids,
+                                offsets_of_64_bits, NULL};
   return run_suite("large", tests);
 }
