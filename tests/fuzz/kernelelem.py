@@ -108,8 +108,14 @@ class Elements(Values):
             c = self.element_value("i32", names, banned, 0)
             return Expr(f"({x.text} if {c.text} > {self.r.randint(-1, 3)} else {y.text})", d, (),
                         lambda env: max(x.bound(env), y.bound(env), min(0, c.bound(env))))
+        if kind == "math" and d in INT and not self.real and self.chance(0.5):
+            return self.function_of(self.element_value(d, names, banned, depth - 1))
         if kind == "math" and d != "bool" and not unsigned(d):
             x = self.element_value(d, names, banned, depth - 1)
+            if self.chance(0.6):
+                return self.function_of(x)
+            if self.fns and d == "f32":
+                return Expr(f"twice({x.text})", d, (), lambda env: fit(d, 2 * x.bound(env) + 1))
             f = self.pick("abs", "sign") if not self.real else self.pick("abs", "sigmoid")
             return Expr(f"{f}({x.text})", d, (), lambda env: fit(d, x.bound(env)))
         if kind == "tensor" and self.inputs:

@@ -153,6 +153,29 @@ class Forms(Elements):
                 env[n] = most(env)
         return Stmt(text, step)
 
+    # ---------------------------------------------------------------- variables
+    def variable(self):
+        """A scalar of the block that statements change, in loops and branches too."""
+        if self.real:
+            return None
+        mine = [x for x in self.scalars if x.text[0] == "u"]
+        if not mine or self.chance(0.4):
+            n, d = self.name("u"), self.pick("i32", "i32", "i64", "u32", "i16", "u8", "f32", "f64", "f16")
+            self.scalars.append(Expr(n, d, (), lambda env: env[n]))
+            return Stmt(f"var {n}: {d} = {self.r.randint(0, 3)}", lambda env: env.__setitem__(n, 3))
+        x = self.pick(*mine)
+        d, e = x.dtype, self.scalar(x.dtype)
+        of = [t for t in self.scope if t.dtype != "bool"]
+        if of and self.chance(0.6):
+            t = self.pick(*of)
+            e = self.cast(self.reduced(Expr(t.name, t.dtype, t.shape, lambda env: env[t.name]), None, False, ()), d)
+        op = self.pick("=", "+=", "=", "-=", "*=" if d in INT else "+=")
+
+        def step(env):
+            p, q = env[x.text], e.bound(env)
+            env[x.text] = INT[d] if d in INT else fit(d, q if op == "=" else p + q)
+        return Stmt(f"{x.text} {op} {e.text}", step)
+
     # ---------------------------------------------------------------- words
     def first_block(self):
         return " and ".join(f"b{g[0]} == 0" for g in self.grid) if not self.persistent else "turn == 0"

@@ -11,6 +11,7 @@ import re
 
 import kernelblend
 import kernelprod
+import kernelring
 import kernelrole
 from kernelelem import Group, Stmt, either, repeated
 from kernelhost import Calls
@@ -361,9 +362,9 @@ class Gen(Calls):
                              (2, self.parallel), (1, self.element), (0.7, self.fill), (0.8, self.atomic),
                              (0 if deep else 2, self.loop), (0 if deep else 1.2, self.if_), (0 if deep else 0.4, self.while_),
                              (0 if deep else 2.5, self.matmul), (0 if deep else 0.6, self.chain),
-                             (0.5, self.layout), (0.4, self.global_scalar), (1.5, self.sliced), (0.8, self.whole_copy),
+                             (0.5, self.layout), (0.4, self.global_scalar), (2.5, self.sliced), (0.8, self.whole_copy),
                              (0 if deep else 0.5, self.chosen), (0.5, self.function_of_tiles), (0.5, self.saying),
-                             (0.4, self.claim), (0.5, self.said_by_elements))()
+                             (0.4, self.claim), (0.8, self.variable), (0.5, self.said_by_elements))()
 
     # ---------------------------------------------------------------- the kernel
     def setup(self):
@@ -430,7 +431,7 @@ class Gen(Calls):
         if self.chance(0.13):
             return kernelblend.program(self.r, self.real)
         if self.chance(0.15) and not self.real:
-            return kernelrole.program(self.r)
+            return self.pick(kernelrole, kernelrole, kernelrole, kernelring).program(self.r)
         if not self.prepared():
             self.__init__(self.r.random())  # another kernel, exact or real as it turns out
             return self.program()
@@ -462,6 +463,10 @@ class Gen(Calls):
             s = self.attempt(self.statement, body)
             if s:
                 body.append(s)
+        if self.grid and not self.persistent and self.chance(0.08):  # some blocks end early
+            body.append(Stmt("", None, [(f"if {self.condition()} {{", self.stores() + [Stmt("return")])]))
+            s = self.attempt(self.statement, body)
+            body += [s] if s else []
         return self.text(body + self.stores())
 
     def followed(self, text):
