@@ -14,7 +14,7 @@
 
 #include "device.h"
 
-enum { RUNS = 3, MUCH_WORK_RUNS = 1, MORE_STEPS = 4, SOME_STEPS = 100000 };
+enum { RUNS = 3, MUCH_WORK_RUNS = 1, MANY_RUNS = 15, MORE_STEPS = 4, SOME_STEPS = 100000 };
 
 /* Distances so far become the greater of them and those of one more run. */
 static void add_run(const Tensor *run, const Tensor *reference, double *most) {
@@ -113,13 +113,27 @@ static void run_noisy(const Launch *l, uint64_t seed, uint64_t steps, Tensor *co
       add_run(launch_host_tensor(&run, i), reference[i], tensor_data_write(bound[i]));
 }
 
-Tensor **launch_bounds(const Launch *l, Tensor *const *reference, uint64_t steps, bool much_work) {
-  Tensor **bound = new_bounds(l, reference);
-  int runs = much_work ? MUCH_WORK_RUNS : RUNS;
+static void make(const Launch *l, LaunchBounds *b, int runs) {
+  b->bound = new_bounds(l, b->reference);
+  b->runs = runs;
   for (int r = 0; r < runs; r++)
-    run_noisy(l, (uint64_t)r + 1, steps, reference, bound);
+    run_noisy(l, (uint64_t)r + 1, b->steps, b->reference, b->bound);
   for (size_t i = 0; i < l->n; i++)
-    if (bound[i])
-      settle(l->s, reference[i], tensor_data_write(bound[i]));
-  return bound;
+    if (b->bound[i])
+      settle(l->s, b->reference[i], tensor_data_write(b->bound[i]));
+}
+
+/* A few noisy runs may all stay near by chance, so before anything is said more are asked. */
+TensorDiff launch_beyond(const Launch *l, LaunchBounds *b, size_t i, const Tensor *mine) {
+  TensorDiff first;
+  Str why = session_str(l->s);
+  if (!b->bound)
+    make(l, b, b->much_work ? MUCH_WORK_RUNS : RUNS);
+  for (;;) {
+    if (!tensor_beyond(mine, b->reference[i], b->bound[i], l->s->options.interrupt, &first, &why))
+      host_fail(l->s, E0802, l->span, "%s", str_text(&why));
+    if (first.count == 0 || b->runs == MANY_RUNS)
+      return first;
+    make(l, b, b->runs < RUNS ? RUNS : MANY_RUNS);
+  }
 }

@@ -18,7 +18,7 @@ typedef struct Outcome {
   double max_abs, max_rel;
   TensorDiff worst;    /* of the output with the greatest difference */
   EvalCounters plain;  /* of the reference's run */
-  Tensor **bound;      /* by parameter (bound.c); NULL until something differs */
+  LaunchBounds bounds; /* not made until something differs */
   TensorDiff first;    /* unless ok: the first element beyond its bound, */
   double explained;    /* the bound there, */
   const char *output;  /* the output's name, */
@@ -54,21 +54,14 @@ static bool much_work(const Launch *l) {
   return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
 }
 
-/* What rounding does not explain; the bounds cost runs of their own, so they are made once
- * something differs. */
-static void judge(Launch *l, Tensor *const *reference, size_t i, const char *run, Outcome *o) {
-  TensorDiff first;
-  Str why = session_str(l->s);
-  if (!o->bound)
-    o->bound = launch_bounds(l, reference, o->plain.instructions, much_work(l));
-  if (!tensor_beyond(launch_host_tensor(l, i), reference[i], o->bound[i], l->s->options.interrupt,
-                     &first, &why))
-    host_fail(l->s, E0802, l->span, "%s", str_text(&why));
+/* What rounding does not explain. */
+static void judge(Launch *l, size_t i, const char *run, Outcome *o) {
+  TensorDiff first = launch_beyond(l, &o->bounds, i, launch_host_tensor(l, i));
   if (first.count == 0 || !o->ok)
     return;
   o->ok = false;
   o->first = first;
-  o->explained = tensor_get(o->bound[i], first.where).as.f;
+  o->explained = tensor_get(o->bounds.bound[i], first.where).as.f;
   o->output = l->ir->params.v[i].buf->name;
   o->against = run;
 }
@@ -89,7 +82,7 @@ static void compare(Launch *l, Tensor *const *reference, const char *run, Outcom
     o->max_abs = d.max_abs > o->max_abs ? d.max_abs : o->max_abs;
     o->compared = true;
     if (d.count > 0)
-      judge(l, reference, i, run, o);
+      judge(l, i, run, o);
   }
 }
 
@@ -212,6 +205,8 @@ static Outcome run_all(Launch *l) {
   launch_evaluate(&first, l->ir->level, checks);
   report_unwritten(&first);
   Tensor **reference = snapshot(&first);
+  o.bounds = (LaunchBounds){
+      .reference = reference, .steps = o.plain.instructions, .much_work = first.together};
   str_add(&o.runs, l->ir->level == IR_TILE ? "cpu" : "cpu threads");
   if (first.together)
     check_some(l, &o);

@@ -139,11 +139,18 @@ bool launch_has_roles(const Launch *l);
 /* Looks for races between such roles, which only threads show: runs them on the launch's tensors,
  * which are copies (launch_again). Fails as the call would. */
 void launch_check_roles(Launch *l);
-/* How far each element of the outputs may be from the tile level's and still be right: f64 of the
- * output's shape, by parameter (NULL: no output); temporaries. Runs the launch a few times, with
- * much work once; steps: what all blocks took without noise, so that a loop which noise keeps from
- * ending ends. */
-Tensor **launch_bounds(const Launch *l, Tensor *const *reference, uint64_t steps, bool much_work);
+/* How far each element of the outputs may be from the tile level's and still be right. */
+typedef struct LaunchBounds {
+  Tensor *const *reference; /* the tile level's, by parameter */
+  uint64_t steps; /* what all blocks took there: a loop which noise keeps from ending ends */
+  bool much_work; /* few runs */
+  int runs;       /* made so far */
+  Tensor **bound; /* f64 of the output's shape, by parameter (NULL: no output); NULL at first */
+} LaunchBounds;
+/* The first element of `mine`, another run's output i, that is beyond its bound, and how many are.
+ * Makes the bounds, temporaries, where they are needed: it runs the launch a few times, and again
+ * before it says that one is beyond. */
+TensorDiff launch_beyond(const Launch *l, LaunchBounds *b, size_t i, const Tensor *mine);
 /* Evaluates a written call of a kernel and prepares it; what: "check", "bench". */
 void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l);
 /* The options of every run on the evaluator. */

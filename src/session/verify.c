@@ -3,9 +3,9 @@
  * In: a prepared launch. Out: the greatest difference, or a failure that names the schedule, the
  * pass and the first element that differs. Each kernel runs on the evaluator on copies of the
  * call's own arguments: all blocks while that takes about two seconds, else corners, edges and some
- * random ones. Integers must be equal, floats may differ by launch_bounds, since lower levels add
- * in another order; the reference is the tile level throughout, so that small differences do not
- * add up. Tests: tests/lang/verify_each.tile, tests/fuzz/kernels.
+ * random ones. Integers must be equal, floats may differ as launch_beyond says, since lower levels
+ * add in another order; the reference is the tile level throughout, so that small differences do
+ * not add up. Tests: tests/lang/verify_each.tile, tests/fuzz/kernels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,10 +17,10 @@ typedef struct Verify {
   Launch *l;
   Tensor **reference; /* by parameter */
   EvalCounters plain; /* of the reference's run */
-  Tensor **bound;     /* NULL until something differs */
-  Tensor **before;    /* outputs as they were before any run */
-  Arena *arena;       /* of kernels and programs */
-  double most;        /* greatest difference of any pass */
+  LaunchBounds bounds;
+  Tensor **before; /* outputs as they were before any run */
+  Arena *arena;    /* of kernels and programs */
+  double most;     /* greatest difference of any pass */
 } Verify;
 
 /* Bounds cost runs of their own, so they are made once something differs at all. */
@@ -32,10 +32,9 @@ static bool first_difference(Verify *v, Launch *run, size_t i, TensorDiff *d) {
   v->most = fmax(v->most, d->max_abs);
   if (ok && d->count == 0)
     return false;
-  if (!v->bound)
-    v->bound = launch_bounds(v->l, v->reference, v->plain.instructions, false);
-  if (!ok || !tensor_beyond(mine, reference, v->bound[i], stop, d, &why))
+  if (!ok)
     host_fail(v->l->s, E0802, v->l->span, "%s", str_text(&why));
+  *d = launch_beyond(v->l, &v->bounds, i, mine);
   return d->count > 0;
 }
 
@@ -110,6 +109,7 @@ double launch_verify_each(Launch *l, Str *not_lowered) {
   launch_evaluate(&first, IR_TILE, s->options.checks_set ? s->options.checks : CHECKS_DEFAULT);
   launch_forget(&first);
   v.reference = outputs(&first);
+  v.bounds = (LaunchBounds){.reference = v.reference, .steps = v.plain.instructions};
   LowerHook hook = {run_pass, &v};
   LowerRequest r = variant_request(launch_variant(l));
   r.hook = &hook;
