@@ -365,7 +365,7 @@ int command_cache(Cli *c, int argc, char **argv, int at) {
   GpuRt *rt = gpu_rt_new(NULL);
   (void)c;
   int status = 0;
-  if (at < argc && strcmp(argv[at], "clear") == 0) {
+  if (at + 1 == argc && strcmp(argv[at], "clear") == 0) {
     printf("%u entries removed\n", gpu_cache_clear(rt));
   } else if (at < argc) {
     status = say("cache takes nothing or clear");

@@ -28,6 +28,7 @@ const char *parse_hint_foreign_word(const char *word) {
       {"end", "blocks end with }"},
       {"begin", "blocks stand in { }"},
       {"pass", "an empty block is { }"},
+      {"with", "nothing is opened or closed: grid x, y = … begins a kernel's body"},
       /* declarations */
       {"const", "a name that does not change is bound with let: let n = 3"},
       {"auto", "names are bound with let: let n = 3"},
@@ -171,6 +172,8 @@ static const char *operand_hint(Parser *p, TokenKind kind) {
     return "lists are not spread into arguments; write the elements out";
   if (kind == T_COLON)
     return "slices only stand in an index: x[a:b]";
+  if (kind == T_AMP)
+    return "an element needs no &: atomic_add(C[i, j], v)";
   if (before && before->kind == T_ASSIGN && kind == T_ASSIGN)
     return "to compare, write `==`";
   if (before && lex_joins(before->kind) && parse_token(p, 0)->line_start)

@@ -250,6 +250,12 @@ void parse_still_open(Parser *p, Diag *d) {
                arena_printf(p->arena, "this `%c` is still open", p->t.file->text[p->inner.begin]));
 }
 
+/* The name just before. */
+static bool stands_before(const Parser *p, const char *word) {
+  const Token *t = p->i > 0 ? &p->t.v[p->i - 1] : NULL;
+  return t && t->kind == T_NAME && strcmp(parse_text(p, t), word) == 0;
+}
+
 /* The token behind it is reached with the bracket closed: a line end there ends a statement. */
 void parse_close(Parser *p, Bracket b) {
   if (parse_at(p, b.close)) {
@@ -273,6 +279,8 @@ void parse_close(Parser *p, Bracket b) {
     parse_hint(p, d, "%s", string);
   else if (parse_at(p, T_ERROR) && b.close == T_RBRACKET && parse_token(p, 0)->kind == T_FOR)
     parse_hint(p, d, "a loop makes a list: for i in range(n) { x += [i] }");
+  else if (stands_before(p, "lambda"))
+    parse_hint(p, d, "%s", parse_hint_foreign_word("lambda"));
   else if (d && parse_token(p, 0)->kind == T_ASSIGN)
     parse_hint(p, d, "`=` gives an argument by name, as in f(x, axis = 1); to compare, write `==`");
 }
@@ -297,7 +305,10 @@ AstName parse_name(Parser *p, const char *what) {
         parse_fail(p, E0030, name.span, "`%s` is a reserved word and cannot be %s", word, what);
     parse_hint(p, d, "choose another name, such as `%s_`", word);
   } else {
-    parse_fail_here(p, E0029, "expected %s, found %s", what, parse_found(p));
+    Diag *d = parse_fail_here(p, E0029, "expected %s, found %s", what, parse_found(p));
+    TokenKind first = p->t.v[p->start].kind;
+    if (kind == T_LPAREN && (first == T_LET || first == T_VAR))
+      parse_hint(p, d, "names stand without parentheses: let a, b = (1, 2)");
   }
   return name;
 }

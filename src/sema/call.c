@@ -329,6 +329,21 @@ static TExpr *call_symbol(Check *c, const AstExpr *e, const Sym *s) {
   return sema_texpr_error(c, e->span);
 }
 
+/* `t.fill(1)` as `fill(t, 1)`; what follows the tile in a reduction is an axis, and has its name.
+ */
+static const char *as_function(Check *c, const AstExpr *e, const char *method) {
+  const AstArgs *args = &e->as.call.args;
+  const char *base = sema_span_text(c, e->as.call.fn->as.attr.base->span);
+  if (args->n == 0)
+    return arena_printf(c->a, "%s(%s)", method, base ? base : "x");
+  Span all = args->v[0].name ? args->v[0].name_span : args->v[0].value->span;
+  all.end = args->v[args->n - 1].value->span.end;
+  const char *rest = sema_span_text(c, all);
+  bool axis = args->npos == 1 && sema_takes_axis(method);
+  return arena_printf(c->a, "%s(%s, %s%s)", method, base ? base : "x", axis ? "axis = " : "",
+                      rest ? rest : "…");
+}
+
 /* `f(x)` or `module.f(x)`; nothing else is a function in a kernel. */
 TExpr *sema_check_call(Check *c, const AstExpr *e) {
   const AstExpr *fn = e->as.call.fn;
@@ -341,11 +356,10 @@ TExpr *sema_check_call(Check *c, const AstExpr *e) {
   if (fn->kind != EXPR_NAME) {
     Diag *d = diag_add(c->sink, E0104, fn->span, "this cannot be called in a kernel");
     const char *method = fn->kind == EXPR_ATTR ? fn->as.attr.name.text : "";
-    const char *base = fn->kind == EXPR_ATTR ? sema_span_text(c, fn->as.attr.base->span) : NULL;
     if (strcmp(method, "to") == 0)
       diag_hint(c->sink, d, "f32(x) converts");
     else if (sema_is_word(method))
-      diag_hint(c->sink, d, "it is a function: %s(%s)", method, base ? base : "x");
+      diag_hint(c->sink, d, "it is a function: %s", as_function(c, e, method));
     return sema_texpr_error(c, e->span);
   }
   /* What the kernel declares hides functions and words of the same name. */

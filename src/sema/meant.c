@@ -84,9 +84,21 @@ static const char *foreign_name(const char *name) {
       {"True", "write true"},
       {"False", "write false"},
       {"atomicAdd", "atomic_add(C[i, j], v)"},
+      {"atomicSub", "atomic_add(C[i, j], -v)"},
+      {"atomic_sub", "atomic_add(C[i, j], -v)"},
       {"atomicCAS", "atomic_cas(C[i, j], expected, v)"},
       {"printf", "print(x)"}};
   return names_here(name, as, sizeof as / sizeof *as);
+}
+
+/* Reductions and scans: what follows the tile is an axis. */
+bool sema_takes_axis(const char *word) {
+  static const char *const names[] = {"sum", "prod",   "max",    "min",    "absmax", "any",
+                                      "all", "argmax", "argmin", "cumsum", "cummax"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(word, names[i]) == 0)
+      return true;
+  return false;
 }
 
 /* Functions of the host that kernels have not; what they make is passed as an argument. */

@@ -181,6 +181,7 @@ bool sema_said(Check *c, const char *name);
 void sema_undeclared(Check *c, const AstExpr *target);
 /* Whether kernels have a function of that name: a word of theirs or a row of ops.def. */
 bool sema_is_word(const char *name);
+bool sema_takes_axis(const char *word); /* a reduction or scan */
 /* How the language calls an argument that others call `name`, if it is one of params; or NULL. */
 const char *sema_meant_argument(const char *name, const char *const *params, size_t n);
 /* The source of an expression, fit to be put into another one; NULL: too long. */

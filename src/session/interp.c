@@ -112,7 +112,7 @@ void host_unpack(Session *s, Value v, size_t n, Span span, Value *out) {
   else
     host_fail(s, E0809, span, "%s cannot be unpacked into %zu names", val_describe(s, v), n);
   if (have != n)
-    host_fail(s, E0809, span, "%zu values for %zu names", have, n);
+    host_fail(s, E0809, span, "%zu value%s for %zu names", have, have == 1 ? "" : "s", n);
   for (size_t i = 0; i < n; i++)
     out[i] = host_element(s, v, i, span);
 }
