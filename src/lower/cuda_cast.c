@@ -12,7 +12,8 @@ bool cuda_is_narrow(DType t) {
   return t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2;
 }
 
-/* One conversion there and back on the hardware; f8 by arithmetic, for sm_80 has no instruction. */
+/* One conversion there and back on the hardware; f8 by arithmetic where it has no instruction
+ * (before sm_89). */
 const char *cuda_rounder(Printer *p, DType t) {
   const char *name = arena_printf(p->a, "ts_round_%s", dtype_name(t));
   (void)cuda_part(p, name);

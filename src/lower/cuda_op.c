@@ -287,6 +287,13 @@ static const char *store_element(Printer *p, DType t, int i) {
                             dtype_size(t) == 1 ? "unsigned char" : "unsigned short", i);
 }
 
+/* Elements i and i + 1 of f8, by one instruction where the card has it. */
+static const char *store_codes(Printer *p, DType t, int i) {
+  const char *fn = t == DT_F8E4M3 ? "ts_two_f8e4m3" : "ts_two_f8e5m2";
+  (void)cuda_part(p, fn);
+  return arena_printf(p->a, "%s(r[%d], r[%d])", fn, i, i + 1);
+}
+
 /* The elements that lie in word w, put together. */
 static void store_word(Printer *p, DType t, int w, int count, int words, Str *out) {
   size_t size = dtype_size(t);
@@ -296,10 +303,11 @@ static void store_word(Printer *p, DType t, int w, int count, int words, Str *ou
     return;
   }
   int per = (int)(4 / size);
-  for (int i = 0; i < per && w * per + i < count; i++) {
-    str_addf(out, i > 0 ? " | %s << %d" : "%s", store_element(p, t, w * per + i),
+  bool codes = (t == DT_F8E4M3 || t == DT_F8E5M2) && count % 2 == 0;
+  for (int i = 0; i < per && w * per + i < count; i += codes ? 2 : 1)
+    str_addf(out, i > 0 ? " | %s << %d" : "%s",
+             codes ? store_codes(p, t, w * per + i) : store_element(p, t, w * per + i),
              i * 8 * (int)size);
-  }
   str_add(out, ";\n");
 }
 

@@ -193,6 +193,20 @@ static bool find_wait(IrStmt *s, void *found) {
   return true;
 }
 
+/* Who reads registers: a vector store rounds narrow floats by itself. */
+static bool find_kept(IrStmt *s, void *ctx) {
+  Printer *p = ctx;
+  const IrOp *op = &s->as.op;
+  if (s->kind == IRK_LOAD)
+    p->buf_kept[s->as.access.at.buf->id] = true;
+  bool leaves = s->kind == IRK_OP && (op->op == OP_ST_GLOBAL || op->op == OP_ST_SHARED) &&
+                op->operand[1].count > 1;
+  for (int i = 0; s->kind == IRK_OP && i < op->noperands; i++)
+    if (op->operand[i].buf && !(leaves && i == 1))
+      p->buf_kept[op->operand[i].buf->id] = true;
+  return true;
+}
+
 /* Tables by id, so that nothing is searched for while printing. */
 static void set_up(Printer *p) {
   p->body = str_new(p->a);
@@ -204,6 +218,8 @@ static void set_up(Printer *p) {
   p->role_threads = p->k->threads;
   p->buf_name = ARENA_ARRAY(p->a, const char *, p->k->buffers.n);
   p->buf_arg = ARENA_ARRAY(p->a, bool, p->k->buffers.n);
+  p->buf_kept = ARENA_ARRAY(p->a, bool, p->k->buffers.n);
+  ir_walk((IrBlock *)(uintptr_t)&p->k->body, find_kept, p);
   p->tmap_name = ARENA_ARRAY(p->a, const char *, p->k->tmaps.n);
   p->tmap_arg = ARENA_ARRAY(p->a, bool, p->k->tmaps.n);
   set_up_vars(p);

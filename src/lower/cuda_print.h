@@ -38,7 +38,8 @@ typedef struct Printer {
   const char **tmap_name;
   bool *var_arg, *buf_arg, *tmap_arg; /* became a parameter */
   bool *var_used;
-  Map *names; /* taken */
+  bool *buf_kept; /* registers that more than vector stores read */
+  Map *names;     /* taken */
   int temps;
   Map *parts; /* of the prelude, asked for */
   Str prelude;

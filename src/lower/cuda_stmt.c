@@ -118,19 +118,29 @@ static void print_load(Printer *p, const IrStmt *s) {
   declare(p, s->as.access.var, str_text(&value));
 }
 
+/* Without the rounding that a vector store does in its stead. */
+static IrExpr *stored(const Printer *p, const IrStmt *s) {
+  IrExpr *e = s->as.access.value;
+  const IrBuffer *b = s->as.access.at.buf;
+  bool rounds = e->op == OP_CAST && cuda_is_narrow(e->type) && e->type == b->dtype &&
+                e->arg[0]->type == DT_F32;
+  return rounds && b->space == IRS_REG && !p->buf_kept[b->id] ? e->arg[0] : e;
+}
+
 /* Index and value may share subexpressions: they are bound together. */
 static void print_store(Printer *p, const IrStmt *s) {
   const IrAccess *at = &s->as.access.at;
+  IrExpr *e = stored(p, s);
   IrExpr *used[IR_MAX_RANK + 1];
   Str value = str_new(p->a);
   memcpy(used, at->index, sizeof at->index);
-  used[at->buf->rank] = s->as.access.value;
+  used[at->buf->rank] = e;
   cuda_bind_shared(p, used, (size_t)at->buf->rank + 1);
   const char *text = element(p, at);
   if (in_registers(at->buf))
-    cuda_expr(p, s->as.access.value, PREC_COMMA, &value);
+    cuda_expr(p, e, PREC_COMMA, &value);
   else
-    cuda_to_memory(p, at->buf->dtype, s->as.access.value, &value);
+    cuda_to_memory(p, at->buf->dtype, e, &value);
   cuda_line(p, "%s = %s;", text, str_text(&value));
 }
 

@@ -219,9 +219,27 @@ TS_FN float ts_round_f8(float x, int bits, int least, float most) {
   return x != x ? x : fabsf(x) > most ? copysignf(most, x) : r;
 }
 //@ ts_round_f8e4m3: ts_round_f8
-TS_FN float ts_round_f8e4m3(float x) { return ts_round_f8(x, 3, -6, 448.0f); }
+TS_FN float ts_round_f8e4m3(float x) {
+#if __CUDA_ARCH__ >= 890
+  float r;
+  asm("{.reg .b16 h, l, u; .reg .b32 w; cvt.rn.satfinite.e4m3x2.f32 h, %1, %1;"
+      "cvt.rn.f16x2.e4m3x2 w, h; mov.b32 {l, u}, w; cvt.f32.f16 %0, l;}" : "=f"(r) : "f"(x));
+  return x != x ? x : r;
+#else
+  return ts_round_f8(x, 3, -6, 448.0f);
+#endif
+}
 //@ ts_round_f8e5m2: ts_round_f8
-TS_FN float ts_round_f8e5m2(float x) { return ts_round_f8(x, 2, -14, 57344.0f); }
+TS_FN float ts_round_f8e5m2(float x) {
+#if __CUDA_ARCH__ >= 890
+  float r;
+  asm("{.reg .b16 h, l, u; .reg .b32 w; cvt.rn.satfinite.e5m2x2.f32 h, %1, %1;"
+      "cvt.rn.f16x2.e5m2x2 w, h; mov.b32 {l, u}, w; cvt.f32.f16 %0, l;}" : "=f"(r) : "f"(x));
+  return x != x ? x : r;
+#else
+  return ts_round_f8(x, 2, -14, 57344.0f);
+#endif
+}
 //@ ts_load_f16: fn
 TS_FN float ts_load_f16(unsigned short h) {
   float r;
@@ -251,14 +269,65 @@ TS_FN float ts_load_f8(unsigned code, int bits, int bias) {
 }
 //@ ts_load_f8e4m3: ts_load_f8
 TS_FN float ts_load_f8e4m3(unsigned char c) {
+#if __CUDA_ARCH__ >= 890
+  float v;
+  asm("{.reg .b16 l, u; .reg .b32 w; cvt.rn.f16x2.e4m3x2 w, %1; mov.b32 {l, u}, w;"
+      "cvt.f32.f16 %0, l;}" : "=f"(v) : "h"((unsigned short)c));
+  return v == v ? v : __uint_as_float(0x7fc00000u | (unsigned)c >> 7 << 31);
+#else
   float r = (c & 127) == 127 ? __int_as_float(0x7fc00000) : ts_load_f8(c & 127u, 3, 7);
   return c & 128 ? -r : r;
+#endif
 }
 //@ ts_load_f8e5m2: ts_load_f8
 TS_FN float ts_load_f8e5m2(unsigned char c) {
+#if __CUDA_ARCH__ >= 890
+  float v;
+  asm("{.reg .b16 l, u; .reg .b32 w; cvt.rn.f16x2.e5m2x2 w, %1; mov.b32 {l, u}, w;"
+      "cvt.f32.f16 %0, l;}" : "=f"(v) : "h"((unsigned short)c));
+  return v == v ? v : __uint_as_float(0x7fc00000u | (unsigned)c >> 7 << 31);
+#else
   unsigned m = c & 127u;
   float r = m > 124u ? __int_as_float(0x7fc00000) : m == 124u ? __int_as_float(0x7f800000) : ts_load_f8(m, 2, 15);
   return c & 128 ? -r : r;
+#endif
+}
+//@ ts_pair_f8e4m3: fn
+/* Two codes, the first in the low byte, by the hardware; NaN is the code of the positive one. */
+TS_FN unsigned ts_pair_f8e4m3(float x, float y) {
+  unsigned short h = 0;
+#if __CUDA_ARCH__ >= 890
+  x = x != x ? __int_as_float(0x7fffffff) : x;
+  y = y != y ? __int_as_float(0x7fffffff) : y;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(y), "f"(x));
+#endif
+  return h;
+}
+//@ ts_pair_f8e5m2: fn
+TS_FN unsigned ts_pair_f8e5m2(float x, float y) {
+  unsigned short h = 0;
+#if __CUDA_ARCH__ >= 890
+  x = x != x ? __int_as_float(0x7fffffff) : x;
+  y = y != y ? __int_as_float(0x7fffffff) : y;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(y), "f"(x));
+#endif
+  return h;
+}
+//@ ts_two_f8e4m3: ts_store_f8e4m3 ts_round_f8e4m3
+TS_FN unsigned ts_two_f8e4m3(float x, float y) {
+#if __CUDA_ARCH__ >= 890
+  return ts_pair_f8e4m3(x, y);
+#else
+  return ts_store_f8e4m3(ts_round_f8e4m3(x)) | (unsigned)ts_store_f8e4m3(ts_round_f8e4m3(y)) << 8;
+#endif
+}
+//@ ts_two_f8e5m2: ts_store_f8e5m2 ts_round_f8e5m2
+TS_FN unsigned ts_two_f8e5m2(float x, float y) {
+#if __CUDA_ARCH__ >= 890
+  return ts_pair_f8e5m2(x, y);
+#else
+  return ts_store_f8e5m2(ts_round_f8e5m2(x)) | (unsigned)ts_store_f8e5m2(ts_round_f8e5m2(y)) << 8;
+#endif
 }
 //@ ts_store_f8: fn
 /* x is on the grid already. */
@@ -268,17 +337,25 @@ TS_FN unsigned ts_store_f8(float x, int bits, int least) {
   if (e < least) return (unsigned)ldexpf(m, bits - least);
   return (unsigned)(e - least + 1) << bits | ((unsigned)ldexpf(m, bits - e) & ((1u << bits) - 1u));
 }
-//@ ts_store_f8e4m3: ts_store_f8
+//@ ts_store_f8e4m3: ts_store_f8 ts_pair_f8e4m3
 TS_FN unsigned char ts_store_f8e4m3(float x) {
+#if __CUDA_ARCH__ >= 890
+  return (unsigned char)ts_pair_f8e4m3(x, 0.0f);
+#else
   unsigned sign = __float_as_uint(x) >> 24 & 128u;
   return (unsigned char)(x != x ? 127u : sign | ts_store_f8(x, 3, -6));
+#endif
 }
-//@ ts_store_f8e5m2: ts_store_f8
+//@ ts_store_f8e5m2: ts_store_f8 ts_pair_f8e5m2
 /* An infinity that came from memory saturates when it goes back. */
 TS_FN unsigned char ts_store_f8e5m2(float x) {
+#if __CUDA_ARCH__ >= 890
+  return (unsigned char)ts_pair_f8e5m2(x, 0.0f);
+#else
   unsigned sign = __float_as_uint(x) >> 24 & 128u;
   unsigned c = fabsf(x) > 57344.0f ? 123u : ts_store_f8(x, 2, -14);
   return (unsigned char)(x != x ? 127u : sign | c);
+#endif
 }
 //@ ts_to_i32: fn
 TS_FN int ts_to_i32(float x) {
