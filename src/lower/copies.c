@@ -147,10 +147,19 @@ static IrBuffer *staging_tile(Copies *c, const IrCopy *x, int64_t columns) {
   return b;
 }
 
+static int64_t result_bytes(const IrCopy *x) {
+  return sched_extent(x->src.buf, 0) * sched_extent(x->src.buf, 1) *
+         (int64_t)dtype_size(x->dst.buf->dtype);
+}
+
+/* Wider elements fill whole sectors as they lie in registers. */
+static bool stages_type(DType t) {
+  return dtype_size(t) == 2 || t == DT_F8E4M3 || t == DT_F8E5M2 || t == DT_I8 || t == DT_U8;
+}
+
 /* The author's tiles stay as they are, so a staging tile, or half of it, is to fit beside them. */
 static bool has_room(const Copies *c, const IrCopy *x) {
-  int64_t columns = sched_extent(x->src.buf, 1);
-  int64_t bytes = sched_extent(x->src.buf, 0) * columns * 2;
+  int64_t columns = sched_extent(x->src.buf, 1), bytes = result_bytes(x);
   return (columns % 128 == 0 ? bytes / 2 : bytes) <= c->staging;
 }
 
@@ -160,8 +169,9 @@ static bool staged(Copies *c, const IrStmt *st) {
   const IrCopy *x = &st->as.copy;
   const IrRegion *g = &x->dst;
   if (x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
-      dtype_size(g->buf->dtype) != 2 || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
-      tensor_trouble(c, g) || inner_axis(c, g) != 1 || sched_extent(x->src.buf, 1) % 8)
+      !stages_type(g->buf->dtype) || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
+      tensor_trouble(c, g) || inner_axis(c, g) != 1 ||
+      sched_extent(x->src.buf, 1) % (16 / (int64_t)dtype_size(g->buf->dtype)))
     return false;
   for (int i = 0; i < g->buf->rank; i++)
     if (!sched_not_negative(c->k, g->axis[i].origin))
@@ -199,8 +209,7 @@ static void store_part(Copies *c, IrBlock *out, const IrStmt *st, IrBuffer *tile
 
 /* In one part, or two where the whole takes more shared memory than there is. */
 static void store_staged(Copies *c, IrBlock *out, const IrStmt *st) {
-  int64_t columns = sched_extent(st->as.copy.src.buf, 1);
-  int64_t bytes = sched_extent(st->as.copy.src.buf, 0) * columns * 2;
+  int64_t columns = sched_extent(st->as.copy.src.buf, 1), bytes = result_bytes(&st->as.copy);
   bool halves = bytes > c->staging && columns % 128 == 0;
   IrBuffer *tile = staging_tile(c, &st->as.copy, halves ? columns / 2 : columns);
   c->staging -= c->author ? halves ? bytes / 2 : bytes : 0;

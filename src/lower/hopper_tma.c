@@ -1,9 +1,9 @@
 /* hopper_tma.c: tensor maps, loads into rings, results through staging tiles.
  *
  * In: COPY with `engine tma`, and copies from an accumulator into a staging tile. Out: boxes as the
- * tiles lie: panels of one swizzle span, all rows of the tile; stmatrix of the accumulators' pairs.
- * Always holds: each warpgroup writes and stores its own rows of a staging tile.
- * Tests: tests/unit/check_schedule.c.
+ * tiles lie: panels of one swizzle span, all rows of the tile; stmatrix of the accumulators' pairs,
+ * or a store of each pair of one-byte elements. Always holds: each warpgroup writes and stores its
+ * own rows of a staging tile. Tests: tests/unit/check_schedule.c.
  */
 #include "hopper.h"
 
@@ -229,21 +229,78 @@ static void stage_block(Simple *s, const Staging *x, const IrCopy *c, IrExpr *ro
     store_matrices(s, x, c, row, low_i32(s, columns / 16), low_i32(s, base + columns / 16 * 8), 2);
 }
 
-/* Rows of this lane's addresses: 16 of each warp, by its lanes 0 to 15. */
+/* Byte offset of a row's element in column 0 of an 8-column group of one-byte elements. */
+static IrExpr *group_at(Simple *s, const Staging *x, IrExpr *row, IrExpr *group) {
+  IrKernel *k = s->k;
+  IrExpr *two = low_i32(s, 2), *at = low_mul(s, row, low_i32(s, x->pitch));
+  IrExpr *eight = low_mul(s, ir_op2(k, OP_MOD, group, two), low_i32(s, 8));
+  IrExpr *chunk = ir_op2(k, OP_FLOORDIV, group, two);
+  if (x->swizzled) {
+    IrExpr *chunks = low_i32(s, x->chunks);
+    IrExpr *panel =
+        low_mul(s, ir_op2(k, OP_FLOORDIV, chunk, chunks), low_i32(s, x->rows * x->pitch));
+    IrExpr *turn = ir_op2(k, OP_FLOORDIV, row, low_i32(s, 8 / x->chunks));
+    chunk = ir_op2(k, OP_XOR, ir_op2(k, OP_MOD, chunk, chunks), ir_op2(k, OP_MOD, turn, chunks));
+    at = low_add(s, at, panel);
+  }
+  return low_add(s, at, low_add(s, low_mul(s, chunk, low_i32(s, 16)), eight));
+}
+
+/* Two neighbours of a row, from register `first` on, rounded as a copy rounds. */
+static void store_pair(Simple *s, const Staging *x, const IrCopy *c, IrExpr *at, IrExpr *first) {
+  IrExpr *extent = low_i64(s, 2);
+  IrBuffer *pair = ir_buffer(s->k, IRS_REG, "pair", x->tile->dtype, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = pair;
+  for (int i = 0; i < 2; i++) {
+    IrAccess from = {.buf = low_place_of(s, c->src.buf)->home,
+                     .index = {low_add(s, first, low_i32(s, i))}};
+    IrExpr *value = ir_ref(s->k, low_emit_load(s, "x", from));
+    low_emit_store(s, (IrAccess){.buf = pair, .index = {low_i32(s, i)}},
+                   ir_cast(s->k, value, pair->dtype));
+  }
+  hopper_op(s, OP_ST_SHARED, 2, (IrOperand[]){hopper_e(at), low_regs(pair, low_i32(s, 0), 2)});
+}
+
+/* One-byte elements of one block of 64 rows: rows of eight lanes' pairs meet all banks. */
+static void stage_bytes(Simple *s, const Staging *x, const IrCopy *c, IrExpr *row, IrExpr *column,
+                        int64_t base) {
+  IrStmt *loop;
+  IrVar *v = low_emit_for(s, "group", low_i32(s, 0), low_i32(s, sched_extent(x->tile, 1) / 8),
+                          low_i32(s, 1), &loop);
+  loop->as.loop.loop = IRF_UNROLL;
+  IrBlock *before = low_enter(s, &loop->as.loop.body);
+  for (int i = 0; i < 2; i++) {
+    IrExpr *at = group_at(s, x, low_add(s, row, low_i32(s, 8 * i)), ir_ref(s->k, v));
+    at = low_add(s, low_add(s, hopper_tile_at(s, x->tile), at), column);
+    IrExpr *first =
+        low_add(s, low_mul(s, ir_ref(s->k, v), low_i32(s, 4)), low_i32(s, base + 2 * i));
+    store_pair(s, x, c, at, first);
+  }
+  low_enter(s, before);
+}
+
+/* Of the matrices that a warp stores at once its lanes 0 to 15 address rows, all of pairs four
+ * lanes have one. */
 static void stage(Simple *s, const IrCopy *c) {
   IrKernel *k = s->k;
   Staging x = staging_of(c->dst.buf);
   const Place *p = low_place_of(s, c->src.buf);
+  bool bytes = dtype_size(x.tile->dtype) == 1;
   int64_t blocks = x.rows / ROWS / s->hopper->groups, origin = 0;
   IrExpr *warp = ir_op2(k, OP_FLOORDIV, ir_ref(k, s->tid), low_i32(s, 32));
   IrExpr *lane = ir_expr(k, OP_LANE, DT_NONE, NULL, 0);
-  IrExpr *row =
-      low_add(s, low_mul(s, warp, low_i32(s, 16)), ir_op2(k, OP_MOD, lane, low_i32(s, 16)));
+  IrExpr *own = bytes ? low_quotient(s, lane, 4) : ir_op2(k, OP_MOD, lane, low_i32(s, 16));
+  IrExpr *column = low_mul(s, ir_op2(k, OP_MOD, lane, low_i32(s, 4)), low_i32(s, 2));
+  IrExpr *row = low_add(s, low_mul(s, warp, low_i32(s, 16)), own);
   row = ir_ref(k, low_emit_let(s, "row", row));
   ir_is_const(c->src.axis[1].origin, &origin);
   for (int64_t i = 0; i < blocks; i++) {
     IrExpr *at = low_add(s, row, low_i32(s, i * ROWS * s->hopper->groups));
-    stage_block(s, &x, c, at, i * p->extent[1] / 2 + origin / 2);
+    int64_t base = i * p->extent[1] / 2 + origin / 2;
+    if (bytes)
+      stage_bytes(s, &x, c, at, column, base);
+    else
+      stage_block(s, &x, c, at, base);
   }
 }
 

@@ -7,6 +7,8 @@
  */
 #include "sched.h"
 
+enum { WIDE_PART = 128 * 176 }; /* elements that two warpgroups add to */
+
 static bool is_fill(const IrStmt *s) {
   return s->kind == IRK_ACQUIRE || s->kind == IRK_COMMIT ||
          (s->kind == IRK_COPY && s->as.copy.engine == IRE_TMA &&
@@ -178,12 +180,22 @@ bool sched_narrow_sync(IrStmt *s, void *ctx) {
   return true;
 }
 
+/* A result and the part that is added to it take nearly all registers. */
+static bool find_wide_part(IrStmt *s, void *ctx) {
+  const IrDot *d = &s->as.dot;
+  *(bool *)ctx |= s->kind == IRK_DOT && sched_promotes(d) &&
+                  ir_region_extent(&d->c, 0) * ir_region_extent(&d->c, 1) >= WIDE_PART;
+  return true;
+}
+
 /* What a thread may have when the roles are set apart: together they use up the multiprocessor's
  * registers. Two warpgroups have enough without. */
 static void set_registers(IrRoles *roles, int groups) {
   static const int producer[] = {0, 0, 40, 32}, consumer[] = {0, 0, 232, 160};
-  roles->role[0].registers = producer[groups];
-  roles->role[1].registers = consumer[groups];
+  bool wide = false;
+  ir_walk(&roles->role[1].body, find_wide_part, &wide);
+  roles->role[0].registers = wide && groups == 2 ? 24 : producer[groups];
+  roles->role[1].registers = wide && groups == 2 ? 240 : consumer[groups];
 }
 
 /* Declarations of shared tiles and channels are everybody's. */

@@ -65,7 +65,8 @@ enum {
   LDSM = 0x83b,
   LDGSTS = 0xfae,
   LOCAL_LOAD = 0x983,
-  DMMA = 0x23f
+  DMMA = 0x23f,
+  F2FP = 0x23e /* two floats to two narrow ones */
 };
 
 typedef struct Wants { /* at least so many of these */
@@ -129,8 +130,9 @@ START_TEST(products_of_warps) {
 }
 END_TEST
 
-#define NARROW(t, acc, n)                                                                          \
-  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
+#define NARROW(t, acc, n) NARROW_TO(t, acc, acc, n)
+#define NARROW_TO(t, acc, c, n)                                                                    \
+  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " c "[M, N]) {\n"                     \
   "grid bx, by = ceildiv(N, " n "), ceildiv(M, 128)\n"                                             \
   "shared As: " t "[128, 128]\nshared Bs: " t "[" n ", 128]\nfragment s: " acc "[128, " n "]\n"    \
   "map i, j in [128, " n "] { store s[i, j] = " acc "(0) unchecked }\n"                            \
@@ -156,7 +158,10 @@ END_TEST
 
 START_TEST(eight_bits) {
   passes(NARROW("f8e4m3", "f32", "128"), "schedule: warpgroup", 0); /* QGMMA */
-  passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0);     /* IGMMA */
+  passes_on((Wants){"sm_90a", F2FP, 48}, NARROW_TO("f8e4m3", "f32", "f8e4m3", "192"),
+            "schedule: warpgroup");
+  passes(NARROW_TO("f8e5m2", "f32", "f16", "192"), "schedule: warpgroup", 0);
+  passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0); /* IGMMA */
   passes(NARROW("u8", "i32", "128"), "schedule: warpgroup", 0);
 }
 END_TEST

@@ -226,15 +226,18 @@ static void give_batched(Ev *e) {
 
 /* K side by side on both sides, as types not of 16 bits want it; f8 is promoted tile by tile of K.
  */
-#define LONG_K(t, acc, bk, how)                                                                    \
-  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " acc "[M, N]) {\n"                   \
-  "grid bx, by = ceildiv(N, 96), ceildiv(M, 128)\n"                                                \
-  "shared As: " t "[128, " bk "]\nshared Bs: " t "[96, " bk "]\nfragment s: " acc "[128, 96]\n"    \
-  "map i, j in [128, 96] { store s[i, j] = " acc "(0) unchecked }\n"                               \
+#define LONG_K_TO(t, acc, c, bn, bk, how)                                                          \
+  "kernel narrow tile(A: " t "[M, K], B: " t "[N, K]) -> (C: " c "[M, N]) {\n"                     \
+  "grid bx, by = ceildiv(N, " bn "), ceildiv(M, 128)\n"                                            \
+  "shared As: " t "[128, " bk "]\nshared Bs: " t "[" bn ", " bk "]\nfragment s: " acc "[128, " bn  \
+  "]\n"                                                                                            \
+  "map i, j in [128, " bn "] { store s[i, j] = " acc "(0) unchecked }\n"                           \
   "for k: i64 = 0, ceildiv(K, " bk "), 1 pipelined(3) {\n"                                         \
-  "copy As = A[by*128:+128, k*" bk ":+" bk "]\ncopy Bs = B[bx*96:+96, k*" bk ":+" bk "]\n"         \
+  "copy As = A[by*128:+128, k*" bk ":+" bk "]\n"                                                   \
+  "copy Bs = B[bx*" bn ":+" bn ", k*" bk ":+" bk "]\n"                                             \
   "dot s += As @ Bs.T" how "\n}\n"                                                                 \
-  "copy C[by*128:+128, bx*96:+96] = s\n}\n"
+  "copy C[by*128:+128, bx*" bn ":+" bn "] = s\n}\n"
+#define LONG_K(t, acc, bk, how) LONG_K_TO(t, acc, acc, "96", bk, how)
 #define NARROW(t, acc) LONG_K(t, acc, "128", "")
 
 static void give_narrow(Ev *e, DType t) {
@@ -264,12 +267,29 @@ static void give_f32(Ev *e) {
   give_narrow(e, DT_F32);
 }
 
+/* Rows of C in whole 16 bytes. */
+static void give_staged(Ev *e) {
+  static const int64_t a[2] = {150, 336}, b[2] = {208, 336};
+  ev_give(e, "A", DT_F8E4M3, 2, a, ev_small);
+  ev_give(e, "B", DT_F8E4M3, 2, b, ev_small);
+}
+
 START_TEST(eight_bits) {
   static const char *const c[] = {"C", NULL};
   check_text(NARROW("f8e4m3", "f32"), give_e4m3, c);
   check_text(NARROW("f8e5m2", "f32"), give_e5m2, c);
   check_text(NARROW("i8", "i32"), give_i8, c);
   check_text(NARROW("u8", "i32"), give_u8, c);
+}
+END_TEST
+
+/* Results of one byte are staged: in whole rows of the swizzle, in panels, in plain rows. */
+START_TEST(results_of_a_byte) {
+  static const char *const c[] = {"C", NULL};
+  check_text(LONG_K_TO("f8e4m3", "f32", "f8e4m3", "128", "128", ""), give_staged, c);
+  check_text(LONG_K_TO("f8e4m3", "f32", "f8e5m2", "192", "128", ""), give_staged, c);
+  check_text(LONG_K_TO("f8e4m3", "f32", "i8", "80", "128", ""), give_staged, c);
+  check_text(LONG_K_TO("f8e4m3", "f32", "u8", "32", "64", ""), give_staged, c);
 }
 END_TEST
 
@@ -377,10 +397,16 @@ START_TEST(declined_with_a_note) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {products_of_all_orders, products_of_all_tiles,
-                                products_of_all_trips,  eight_bits,
-                                tf32_on_request,        epilogues_and_batches,
-                                chained_products,       declined_with_a_note,
-                                jumps_are_declined,     NULL};
+  const TTest *const tests[] = {products_of_all_orders,
+                                products_of_all_tiles,
+                                products_of_all_trips,
+                                eight_bits,
+                                results_of_a_byte,
+                                tf32_on_request,
+                                epilogues_and_batches,
+                                chained_products,
+                                declined_with_a_note,
+                                jumps_are_declined,
+                                NULL};
   return run_suite("schedule", tests);
 }
