@@ -260,22 +260,6 @@ static void check_extents(Bind *x, const IrBuffer *buf) {
   }
 }
 
-/* Rank and dtype come first: no extent is looked at before they agree.
- * Names the parameter, and what the argument has. */
-static bool check_shape(Bind *x, const IrBuffer *buf) {
-  const IrTensorArg *t = &x->b->tensor[buf->id];
-  Arena *a = x->sink->arena;
-  if (t->dtype != buf->dtype)
-    fail(x, E0382, buf->span,
-         arena_printf(a, "`%s` of `%s` is %s, but the argument is %s", buf->name, x->k->name,
-                      dtype_name(buf->dtype), dtype_name(t->dtype)));
-  else if (t->rank != buf->rank)
-    fail(x, E0382, buf->span,
-         arena_printf(a, "`%s` of `%s` has %d axes, but the argument has %d", buf->name, x->k->name,
-                      buf->rank, t->rank));
-  return x->ok;
-}
-
 /* ---------------------------------------------------------------- outputs and strides */
 
 /* Elements of a shape; -1 where that many bytes do not fit.
@@ -298,8 +282,6 @@ static void output_shape(Bind *x, const IrBuffer *buf) {
   IrTensorArg *t = &x->b->tensor[buf->id];
   bool given = t->data != NULL;
   Arena *a = x->sink->arena;
-  if (given && !check_shape(x, buf))
-    return;
   for (int axis = 0; axis < buf->rank; axis++) {
     int64_t value = 0;
     if (!known_value(x, buf->extent[axis], &value))
@@ -429,9 +411,6 @@ static void bind_made(Bind *x, IrRole role) {
 static void bind_all(Bind *x, int64_t sms) {
   const IrKernel *k = x->k;
   know_scalars(x, sms);
-  for (size_t i = 0; i < k->params.n; i++)
-    if (is_given(&k->params.v[i]) && !check_shape(x, k->params.v[i].buf))
-      return;
   solve_extents(x);
   for (size_t i = 0; i < k->params.n && x->ok; i++)
     if (is_given(&k->params.v[i]))

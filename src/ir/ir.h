@@ -144,9 +144,10 @@ typedef struct IrBinding {
   IrTensorArg *tensor; /* by buffer id (global ones) */
   int64_t grid[3];     /* blocks along each axis */
 } IrBinding;
-/* Binds extents from the shapes in b->tensor (inputs and inouts given; outputs' shapes are computed
- * into it, data left alone), scalar parameters from b->value, then strides, `pre` and the grid.
- * sms: of the target. Reports mismatches by the parameters' names (E03xx). */
+/* Binds extents from the shapes in b->tensor (inputs and inouts given, of their parameters' dtypes
+ * and numbers of axes; outputs' shapes are computed into it, data left alone), scalar parameters
+ * from b->value, then strides, `pre` and the grid. sms: of the target. Reports mismatches by the
+ * parameters' names (E03xx). */
 bool ir_bind(const IrKernel *k, IrBinding *b, int64_t sms, DiagSink *sink);
 IrBinding *ir_binding_new(Arena *a, const IrKernel *k); /* nothing is bound yet */
 /* Evaluates an expression of bound variables; false where it faults (division by zero). */

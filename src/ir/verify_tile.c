@@ -112,9 +112,12 @@ static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
 /* Extents of tiles are constants at every level.
  * Zero is an extent like others. */
 static void verify_alloc(Verify *v, const IrBuffer *b) {
-  if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL ||
-      (b->space == IRS_REG && v->k->level != IR_THREAD)) {
-    ir_verify_error(v, E0652, "a declaration of no tile of this level");
+  if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL) {
+    ir_verify_error(v, E0652, "a declaration of no tile");
+    return;
+  }
+  if (b->space == IRS_REG && v->k->level != IR_THREAD) {
+    ir_verify_error(v, E0651, "register array `%s` exists at thread level only", b->name);
     return;
   }
   for (int i = 0; i < b->rank; i++) {

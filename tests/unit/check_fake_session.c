@@ -358,6 +358,7 @@ START_TEST(a_lost_device_is_left_alone) {
   long calls = fake.calls();
   ck_assert_int_eq(run(s, "add(x, x)"), ST_DEVICE);
   ck_assert_int_eq(run(s, "print(z)"), ST_DEVICE);
+  ck_assert_int_eq(session_diags(s)->v[0]->code, E0420);
   must(s, "use_device(\"cpu\")\nassert all(add(x, y) == x * 3)");
   session_free(s);
   ck_assert_int_eq(fake.calls(), calls);

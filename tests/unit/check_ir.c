@@ -432,6 +432,7 @@ static const Bad bad_kernels[] = {
     {TILE("dot_wait 0\n"), E0651},
     {TILE("shared s: f32[8, 8]\nfragment f: f32[8, 8]\ndot f = s @ s unit fma\n"), E0651},
     {TILE("let x: i32 = tid()\n"), E0651},
+    {TILE("reg r: f32[4]\n"), E0651},
     {THREAD("fragment x: f32[4]\n"), E0651},
     {THREAD("copy C = A\n"), E0651},
     {TILE("load x: f32 = H[0]\n"), E0653},
@@ -510,6 +511,35 @@ START_TEST(kernels_with_errors) {
     bool read = try_read(arena, text, strlen(text), &sink, &ks);
     ck_assert_msg(!read || !ir_verify(ks.v[0], &sink), "accepted: %s", text);
     ck_assert_msg(sink.v[0]->code == bad_kernels[i].code, "%s: %s", text, errors_of(arena, &sink));
+  }
+}
+END_TEST
+
+static void let_in(IrKernel *k, IrBlock *block, IrVar *var, IrExpr *value) {
+  IrStmt *s = ir_add(k, block, IRK_LET, (Span){NULL, 0, 0});
+  s->as.let.var = var;
+  s->as.let.value = value;
+}
+
+/* The reader finds names out of scope itself (E0604); what passes make the verifier sees. */
+START_TEST(names_out_of_scope) {
+  static const char *const say[] = {"`x` is used before it is defined", "`x` is defined twice",
+                                    "`x` is used outside the block that defines it"};
+  for (int i = 0; i < 3; i++) {
+    DiagSink sink;
+    diag_init(&sink, arena);
+    IrKernel *k = ir_kernel_new(arena, names_new(arena), "k", IR_TILE);
+    IrVar *x = ir_var(k, IRV_LET, "x", DT_I32), *y = ir_var(k, IRV_LET, "y", DT_I32);
+    IrStmt *branch = ir_add(k, &k->body, IRK_IF, (Span){NULL, 0, 0});
+    branch->as.if_.cond = ir_bool(k, true);
+    if (i > 0)
+      let_in(k, i == 1 ? &k->body : &branch->as.if_.then, x, ir_int_of(k, DT_I32, 1));
+    if (i == 1)
+      let_in(k, &k->body, x, ir_int_of(k, DT_I32, 2));
+    let_in(k, &k->body, y, ir_ref(k, x));
+    ck_assert(!ir_verify(k, &sink));
+    ck_assert_int_eq(sink.v[0]->code, E0652);
+    ck_assert_msg(strstr(sink.v[0]->text, say[i]) != NULL, "%s", sink.v[0]->text);
   }
 }
 END_TEST
@@ -658,6 +688,7 @@ int main(void) {
   tcase_add_test(e, ranges_hold);
   tcase_add_test(e, replacing);
   tcase_add_test(v, kernels_with_errors);
+  tcase_add_test(v, names_out_of_scope);
   tcase_add_test(v, kernels_without_errors);
   tcase_add_test(v, binds_extents_and_outputs);
   tcase_add_test(v, binds_with_errors);
