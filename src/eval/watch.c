@@ -124,14 +124,24 @@ uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text) {
   uint32_t place = machine_insn(a)->place;
   if (w->nnan == WATCH_ORIGINS)
     return 0;
-  w->nan[w->nnan++] = (WatchOrigin){place, op, text};
+  w->nan[w->nnan++] = (WatchOrigin){place, op, text, 0};
   return (uint32_t)w->nnan;
 }
 
-void eval_watch_new_inf(EvalAgent *a, const char *text) {
+bool eval_watch_find_inf(EvalAgent *a, int op) {
   EvalWatch *w = a->block->watch;
-  if (!w->inf.text)
-    w->inf = (WatchOrigin){machine_insn(a)->place, -1, text};
+  uint32_t place = machine_insn(a)->place;
+  for (int i = 0; i < w->ninf; i++)
+    if (w->inf[i].place == place && w->inf[i].op == op) {
+      w->inf[i].block = a->block->linear;
+      return true;
+    }
+  return w->ninf == WATCH_INFS;
+}
+
+void eval_watch_new_inf(EvalAgent *a, int op, const char *text) {
+  EvalWatch *w = a->block->watch;
+  w->inf[w->ninf++] = (WatchOrigin){machine_insn(a)->place, op, text, a->block->linear};
 }
 
 WatchCount *eval_watch_count(EvalAgent *a, DType t, const char *what) {
@@ -212,12 +222,12 @@ static const char *words(const Lane *x) {
 static void look_at(const Lane *x, DType compute, void *cell) {
   uint32_t mark;
   bool inf, nan = nan_operand(x, &mark, &inf);
+  int op = (int)x->in->op;
   if (!isnan(eval_float_at(compute, cell))) {
-    if (!inf && !x->a->block->watch->inf.text)
-      eval_watch_new_inf(x->a, words(x));
+    if (!inf && !eval_watch_find_inf(x->a, op))
+      eval_watch_new_inf(x->a, op, words(x));
     return;
   }
-  int op = (int)x->in->op;
   if (!nan && !(mark = eval_watch_find_nan(x->a, op)))
     mark = eval_watch_new_nan(x->a, op, words(x));
   eval_watch_set_mark(compute, cell, mark);

@@ -3,7 +3,9 @@
  *
  * A NaN that an operation makes of operands that are none is marked in its payload with a number
  * for that operation, so that the one which reaches a tensor tells where it comes from; the marks
- * are taken off there. Infinities have no payload: the first one made of finite operands is kept.
+ * are taken off there. Infinities have no payload: the operations that made one of finite operands
+ * are kept, each with the last block in which it did; where several did in the block whose infinity
+ * reaches a tensor, all of them are named.
  * Neither is reported unless it reaches a tensor, so what a mask or a `where` drops is no finding.
  * Tests: tests/races (special_*), tests/unit/check_eval.c.
  */
@@ -41,11 +43,14 @@ typedef struct WatchOrigin {
   uint32_t place;
   int op;           /* OpCode, or -1 for a tile operation */
   const char *text; /* "`div` of 0 and 0 gives nan" */
+  int64_t block;    /* of infinities: the last that made one here */
 } WatchOrigin;
+enum { WATCH_NAMED = 4 };
 typedef struct WatchReach { /* the first of its kind that reached a tensor */
   uint32_t place;
   const char *element; /* NULL: none did */
-  const WatchOrigin *origin;
+  const WatchOrigin *origin[WATCH_NAMED];
+  int norigins; /* may be more than are named */
 } WatchReach;
 typedef struct WatchCount { /* results that did not fit, by place and type */
   uint32_t place;
@@ -53,12 +58,13 @@ typedef struct WatchCount { /* results that did not fit, by place and type */
   const char *what, *first;
   uint64_t n;
 } WatchCount;
-enum { WATCH_ORIGINS = 1024, WATCH_COUNTS = 64 };
+enum { WATCH_ORIGINS = 1024, WATCH_INFS = 64, WATCH_COUNTS = 64 };
 struct EvalWatch {
   const EvalProgram *program;
   Arena *arena; /* of texts */
-  WatchOrigin nan[WATCH_ORIGINS], inf;
+  WatchOrigin nan[WATCH_ORIGINS], inf[WATCH_INFS];
   int nnan; /* marks are 1 … nnan */
+  int ninf;
   WatchReach nan_at, inf_at;
   WatchCount count[WATCH_COUNTS];
   int ncounts;
@@ -70,7 +76,10 @@ void eval_watch_set_mark(DType compute, void *cell, uint32_t mark);
 /* The mark of the operation at this place; 0: it has none yet. Text is made only for a new one. */
 uint32_t eval_watch_find_nan(const EvalAgent *a, int op);
 uint32_t eval_watch_new_nan(EvalAgent *a, int op, const char *text);
-void eval_watch_new_inf(EvalAgent *a, const char *text);
+/* Whether the operation at this place is known to make infinities; from here on in this block too.
+ */
+bool eval_watch_find_inf(EvalAgent *a, int op);
+void eval_watch_new_inf(EvalAgent *a, int op, const char *text);
 /* The count of results of this place that did not fit, for the caller to add to, and to give words
  * for the first of them. NULL: too many places. */
 WatchCount *eval_watch_count(EvalAgent *a, DType t, const char *what);

@@ -122,8 +122,8 @@ static void mark_piece(void *ctx, const EvalView *v, const Piece *p) {
   for (int64_t i = 0; i < p->n; i++) {
     char *cell = (char *)p->cells + (size_t)i * size;
     unsigned is = look(c, cell, 1);
-    if (is & WATCH_INF & ~x->had && !x->a->block->watch->inf.text)
-      eval_watch_new_inf(x->a, name_cell(x, v, p, i));
+    if (is & WATCH_INF & ~x->had && !eval_watch_find_inf(x->a, -1))
+      eval_watch_new_inf(x->a, -1, name_cell(x, v, p, i));
     if (!(is & WATCH_NAN) || x->had & WATCH_NAN || eval_watch_mark(c, cell))
       continue;
     uint32_t mark = eval_watch_find_nan(x->a, -1);
@@ -150,17 +150,31 @@ void eval_watch_scalar(EvalAgent *a, const char *what, DType t, void *cell, unsi
   uint32_t mark = is & WATCH_NAN ? eval_watch_find_nan(a, -1) : 0;
   if (mark)
     eval_watch_set_mark(c, cell, mark);
-  if (mark || (is & WATCH_INF && a->block->watch->inf.text))
+  if (mark || (is & WATCH_INF && eval_watch_find_inf(a, -1)))
     return;
   const char *text = arena_printf(a->block->watch->arena, "%s gives %s%s", what,
                                   eval_watch_text(a, t, cell), eval_watch_where(a, -1));
   if (is & WATCH_INF)
-    eval_watch_new_inf(a, text);
+    eval_watch_new_inf(a, -1, text);
   else
     eval_watch_set_mark(c, cell, eval_watch_new_nan(a, -1, text));
 }
 
 /* ---------------------------------------------------------------- what reaches a tensor */
+
+/* An infinity of this block comes from what made one in it. */
+static void add_origins(const EvalAgent *a, uint32_t mark, bool nan, WatchReach *r) {
+  const EvalWatch *w = a->block->watch;
+  if (nan && mark && (int)mark <= w->nnan)
+    r->origin[r->norigins++] = &w->nan[mark - 1];
+  for (int i = 0; !nan && i < w->ninf; i++) {
+    if (w->inf[i].block != a->block->linear)
+      continue;
+    if (r->norigins < WATCH_NAMED)
+      r->origin[r->norigins] = &w->inf[i];
+    r->norigins++;
+  }
+}
 
 /* One special cell on its way to the element of m: noted if it is the first whose origin is known,
  * and its mark taken off. */
@@ -170,14 +184,15 @@ static void reach(EvalAgent *a, const EvalMem *m, int64_t element, DType compute
   bool nan = isnan(eval_float_at(compute, cell));
   uint32_t mark = nan ? eval_watch_mark(compute, cell) : 0;
   WatchReach *r = nan ? &w->nan_at : &w->inf_at;
-  const WatchOrigin *o = nan ? (mark && (int)mark <= w->nnan ? &w->nan[mark - 1] : NULL)
-                             : (w->inf.text ? &w->inf : NULL);
+  WatchReach found = {.place = machine_insn(a)->place};
+  add_origins(a, mark, nan, &found);
   if (mark)
     eval_watch_set_mark(compute, cell, 0);
-  if (r->element || !o)
+  if (r->element || !found.norigins)
     return;
   eval_mem_name(m, element, name, sizeof name);
-  *r = (WatchReach){machine_insn(a)->place, arena_strdup(w->arena, name), o};
+  found.element = arena_strdup(w->arena, name);
+  *r = found;
 }
 
 bool eval_watch_stores(const EvalAgent *a, const EvalInsn *in, const EvalAccess *x, Lanes l) {
@@ -263,12 +278,26 @@ void eval_watch_copy(EvalAgent *a, const EvalView *d, const EvalView *s) {
 
 /* ---------------------------------------------------------------- report */
 
+/* Which of several it was, nothing tells: the place of the store, and all of them. */
+static void report_several(const EvalWatch *w, const WatchReach *r, DiagCode code, DiagSink *sink) {
+  Diag *d = diag_add(sink, code, w->program->span[r->place],
+                     "an infinity reaches %s; %d operations of its block gave one", r->element,
+                     r->norigins);
+  for (int i = 0; i < r->norigins && i < WATCH_NAMED; i++)
+    diag_also(sink, d, w->program->span[r->origin[i]->place], "%s", r->origin[i]->text);
+}
+
 static void report_reach(const EvalWatch *w, const WatchReach *r, DiagCode code, DiagSink *sink) {
   if (!r->element)
     return;
-  Diag *d = diag_add(sink, code, w->program->span[r->origin->place], "%s; it reaches %s",
-                     r->origin->text, r->element);
-  if (r->place != r->origin->place)
+  if (r->norigins > 1) {
+    report_several(w, r, code, sink);
+    return;
+  }
+  const WatchOrigin *o = r->origin[0];
+  Diag *d =
+      diag_add(sink, code, w->program->span[o->place], "%s; it reaches %s", o->text, r->element);
+  if (r->place != o->place)
     diag_also(sink, d, w->program->span[r->place], "stored here");
 }
 
