@@ -22,10 +22,18 @@ static double draw(EvalBlock *b) {
   return ldexp((double)(eval_random(&b->noise) >> 11), -52) - 1.0;
 }
 
-/* An odd multiple of a seed is never 0 twice in a row; 0 would mean no noise. */
+/* Every bit of x takes part in every bit of the result: the first draws of near states are near,
+ * and a block that makes only one fold would have no other. */
+static uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
+  x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
+  return x ^ (x >> 32);
+}
+
+/* 0 would mean no noise. */
 void eval_noise_start(EvalBlock *b) {
   uint64_t seed = b->options->noise;
-  b->noise = seed ? (seed + (uint64_t)b->linear * 0x9E3779B97F4A7C15u) | 1 : 0;
+  b->noise = seed ? mixed(seed * 0x9E3779B97F4A7C15u + (uint64_t)b->linear) | 1 : 0;
   b->inexact = false;
 }
 
