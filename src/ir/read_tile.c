@@ -104,7 +104,7 @@ static int read_one_of(Reader *r, const char *const *word, const char *expected)
  * `pad e`, `engine tma`, `signal full[s]` */
 static bool read_copy_options(Reader *r, IrCopy *c) {
   if (ir_tok_accept_word(r, "pad"))
-    c->pad = ir_read_expr_of(r, c->src.buf->dtype);
+    c->pad = ir_read_expr(r, c->src.buf->dtype);
   if (!r->broken && ir_tok_accept_word(r, "engine"))
     c->engine = (IrEngine)read_one_of(r, ir_engine_names, "auto or tma");
   if (!r->broken && ir_tok_accept_word(r, "signal"))

@@ -216,13 +216,14 @@ static void check_barrier(Verify *v, const IrAccess *a) {
     ir_verify_error(v, E0669, "`%s` is a tile, no barrier", a->buf->name);
 }
 
-/* The padding is read like an element of the source, so it has its dtype.
+/* The padding is read like an element of the source, so it has its dtype, or that of the target
+ * where the source's cannot hold it.
  * At tile level no engine is chosen yet. */
 static void check_copy(Verify *v, const IrCopy *c) {
   if (!check_region(v, &c->src, false) || !check_region(v, &c->dst, true))
     return;
   check_same_shape(v, &c->dst, &c->src);
-  if (c->pad)
+  if (c->pad && c->pad->type != c->dst.buf->dtype)
     ir_verify_typed(v, c->pad, c->src.buf->dtype, "the padding");
   if (v->k->level == IR_TILE && c->engine != IRE_AUTO)
     ir_verify_error(v, E0651, "a copy's engine is chosen at scheduled level");

@@ -20,9 +20,14 @@ typedef struct Move {
 
 /* ---------------------------------------------------------------- moving a group */
 
+/* The source's type cannot hold it: it takes its place where elements have the target's. */
+static bool pads_late(const IrCopy *c) {
+  return c->pad && c->pad->type != c->src.buf->dtype;
+}
+
 static IrExpr *padding(Simple *s, const IrCopy *c) {
   Scalar zero = {.type = DT_I64};
-  return c->pad ? c->pad : ir_const(s->k, scalar_convert(zero, c->src.buf->dtype));
+  return c->pad && !pads_late(c) ? c->pad : ir_const(s->k, scalar_convert(zero, c->src.buf->dtype));
 }
 
 /* Indices of the point's e-th neighbour, in the buffer. */
@@ -102,6 +107,19 @@ static void convert(Simple *s, IrBuffer *to, IrExpr *at, IrBuffer *from, IrExpr 
   }
 }
 
+/* Of the source's n elements at p, now converted in registers from `at` on, those outside. */
+static void pad_late(Move *m, const Point *p, IrBuffer *to, IrExpr *at, int64_t n) {
+  Simple *s = m->s;
+  for (int64_t e = 0; m->edge && pads_late(m->c) && e < n; e++) {
+    IrExpr *in = side_inside(s, &m->src, p, e, e + 1);
+    IrAccess reg = {.buf = to, .index = {low_add(s, at, low_i32(s, e))}};
+    if (!in)
+      continue;
+    IrExpr *x = ir_ref(s->k, low_emit_load(s, "x", reg));
+    low_emit_store(s, reg, ir_op3(s->k, OP_SELECT, in, x, m->c->pad));
+  }
+}
+
 /* All axes of the iteration, in order. */
 static IrExpr *register_of(Simple *s, const Point *p) {
   int all[IR_MAX_RANK];
@@ -124,6 +142,7 @@ static void load_all(Move *m, IrBuffer *to) {
     IrBuffer *x = registers(s, "in", t, m->src.width);
     move_group(m, true, &p, x, low_i32(s, 0));
     convert(s, to, r, x, low_i32(s, 0), m->src.width);
+    pad_late(m, &p, to, r, m->src.width);
   }
   low_enter(s, before);
 }
@@ -179,8 +198,10 @@ static void move_rolled(Move *m) {
   expand_open(s, &m->iter, width, &p, &before);
   s->rolled = false;
   move_group(m, true, &p, in, low_i32(s, 0));
-  if (out != in)
+  if (out != in) {
     convert(s, out, low_i32(s, 0), in, low_i32(s, 0), width);
+    pad_late(m, &p, out, low_i32(s, 0), width);
+  }
   move_group(m, false, &p, out, low_i32(s, 0));
   low_enter(s, outer);
 }

@@ -23,7 +23,8 @@ static IrExpr *produce_copy(Simple *s, const void *op, IrExpr *const *index) {
   IrExpr *pad = c->pad ? c->pad : ir_const(s->k, scalar_convert(zero, from));
   IrVar *v = low_emit_var(s, "x", pad);
   IrBlock *before = low_enter_if(s, in);
-  low_emit_set(s, v, ir_ref(s->k, low_emit_load(s, "element", low_access_at(s, c->src.buf, at))));
+  IrExpr *x = ir_ref(s->k, low_emit_load(s, "element", low_access_at(s, c->src.buf, at)));
+  low_emit_set(s, v, ir_cast(s->k, x, pad->type));
   low_enter(s, before);
   return ir_cast(s->k, ir_ref(s->k, v), to);
 }

@@ -8,6 +8,8 @@
  * is not written. Element atomics and regions of them are told apart by their value. Tests:
  * tests/lang/copy_*.tile, atomic_*.tile, tests/errors/copy_*.tile.
  */
+#include <math.h>
+
 #include "private.h"
 
 /* ---------------------------------------------------------------- extents from the other side */
@@ -172,9 +174,22 @@ static bool copy_target(Check *c, const TExpr *e, const AstExpr *ast) {
   return false;
 }
 
-/* `pad` is what a read outside gives, so it has the type of what is read. */
-static TExpr *copy_pad(Check *c, const AstExpr *pad, DType t) {
-  return pad ? sema_convert(c, sema_check_scalar(c, pad, "pad"), t) : NULL;
+/* Whether `from` holds a constant as `to` would: no integer holds -inf. */
+static bool holds(const TExpr *pad, DType from, DType to) {
+  if (pad->kind != TE_CONST || !dtype_is_float(to))
+    return true;
+  Scalar direct = scalar_convert(pad->as.value, to);
+  Scalar by = scalar_convert(scalar_convert(pad->as.value, from), to);
+  return by.as.f == direct.as.f || isnan(direct.as.f);
+}
+
+/* `pad` is what a read outside gives, so it has the type of what is read, unless that cannot hold
+ * it: then that of where it goes. */
+static TExpr *copy_pad(Check *c, const AstExpr *pad, DType from, DType to) {
+  if (!pad)
+    return NULL;
+  TExpr *e = sema_check_scalar(c, pad, "pad");
+  return sema_convert(c, e, sema_is_error(e) || holds(e, from, to) ? from : to);
 }
 
 /* Sides are looked at as origins first (sema_check_side): the one place where `A[i, j]` is no
@@ -191,7 +206,7 @@ TExpr *sema_check_copy(Check *c, const AstExpr *e) {
   bool ok = copy_side(c, src, args.v[0], false);
   if (!copy_side(c, dst, args.v[1], true) || !ok || !copy_target(c, dst, args.v[1]))
     return sema_texpr_error(c, e->span);
-  TExpr *pad = copy_pad(c, args.v[2], src->type.dtype);
+  TExpr *pad = copy_pad(c, args.v[2], src->type.dtype, dst->type.dtype);
   if ((pad && sema_is_error(pad)) || (args.v[3] && !sema_check_barrier(c, args.v[3], &signal)))
     return sema_texpr_error(c, e->span);
   if (sema_view_side(dst, src)) {

@@ -357,7 +357,7 @@ static void tile_op(Random *g, IrBlock *b) {
   switch (below(g, 4)) {
   case 0: {
     IrCopy c = {.dst = region(g), .src = region(g)};
-    c.pad = chance(g, 40) ? expr(g, c.src.buf->dtype, 1) : NULL;
+    c.pad = chance(g, 40) ? expr(g, chance(g, 70) ? c.src.buf->dtype : c.dst.buf->dtype, 1) : NULL;
     c.engine = scheduled ? (IrEngine)below(g, 2) : IRE_AUTO;
     if (chance(g, 20))
       c.signal = access_of(g, some_tile(g));
