@@ -90,7 +90,13 @@ static void add_product(Cost *c, const IrDot *d) {
   int64_t k = ir_region_extent(&d->a, 1);
   int size = operand_size(d);
   if (!c->first.products++)
-    c->first = (LowerProduct){.products = 1, .m = m, .n = n, .k = k, .size = size};
+    c->first = (LowerProduct){.products = 1,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .size = size,
+                              .type = d->a.buf->dtype,
+                              .result = d->c.buf->dtype};
   c->fits = c->fits && fits_groups(c, d, m, n, k);
   c->registers += n / 2 + (d->a.buf->space == IRS_FRAGMENT ? k / 4 : 0);
   c->registers += sched_promotes(d) && d->accumulate ? n / 2 : 0;

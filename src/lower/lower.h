@@ -119,7 +119,9 @@ typedef struct LowerProduct {
   int products;
   int64_t m, n, k; /* of its tiles */
   int stages;      /* of the loop around it; 0: not said, or no loop */
-  int size;        /* bytes of an operand's element; 0: tensor cores do not multiply such */
+  int size;        /* bytes of an operand's element; 0: warpgroups do not multiply such */
+  DType type;      /* of the operands */
+  DType result;    /* that it adds up in */
 } LowerProduct;
 bool lower_product(const IrKernel *k, LowerProduct *out);
 /* Cycles that a bound call takes on the target's tensor cores, by a model that serves to compare

@@ -86,6 +86,8 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out);
 bool device_peer(Launch *l, const GpuTimeOptions *o, GpuTiming *out, Str *why);
 /* Share of the open device's roofline that a launch reached in `ms`; 0 where unknown. */
 double device_roofline(Launch *l, double ms, double flops, double bytes);
+/* Operations a clock and multiprocessor of products of these types, by the unit that does them. */
+double device_rate(const GpuProps *p, const LowerProduct *x);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
 /* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
  * bytes of shared memory beside facts->shared_bytes. */

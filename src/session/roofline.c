@@ -3,9 +3,10 @@
  * In: a launch, its time, operations and bytes. Out: the share of the roofline that was reached:
  * the time that its operations or its bytes alone would take, whichever is longer, over the time
  * taken. Bytes: a large copy on this device, measured once a session. Operations: the device's
- * dense rate for the dtype at its highest clock (CUDA programming guide, arithmetic throughput;
- * vendors' data sheets for the tensor cores), since no card holds that clock under full load.
- * Tests: scripts/gpu-check.
+ * dense rate for the kernel's first product (by tensor cores where its types have them), or for
+ * what it computes without one, at its highest clock (CUDA programming guide, arithmetic
+ * throughput; vendors' data sheets for the tensor cores), since no card holds that clock under full
+ * load. Tests: tests/unit/check_session.c (rates), scripts/gpu-check.
  */
 #include "device.h"
 
@@ -16,18 +17,42 @@ static double tensor16(const GpuProps *p) {
   return p->minor == 9 ? 1024 : 2048;
 }
 
-/* The same of f32 on the plain cores: a fused multiply-add is two. */
-static double plain32(const GpuProps *p) {
-  return p->major == 8 && p->minor == 0 ? 128 : 256;
+/* The same on the plain cores: a fused multiply-add is two. Narrow floats are f32 there. */
+static double plain(const GpuProps *p, DType t) {
+  bool first = p->major == 8 && p->minor == 0;
+  if (t == DT_F64) /* a data-centre card, or another */
+    return p->minor == 0 ? first ? 64 : 128 : 4;
+  return first ? 128 : 256;
 }
 
-static double peak_flops(const GpuProps *p, DType t) {
-  double clock = p->sms * p->clock_khz * 1e3;
-  if (t == DT_F32)
-    return plain32(p) * clock;
-  if (t == DT_F64)
-    return (p->minor == 0 ? 128 : 4) * clock; /* a data-centre card, or another */
-  return tensor16(p) * (dtype_bits(t) == 8 ? 2 : 1) * clock;
+/* A product by tensor cores, of operands of that many bytes; f8 is multiplied as f16 where there is
+ * no instruction for it, and f64 at twice the plain rate. */
+static double tensor(const GpuProps *p, const LowerProduct *x) {
+  bool f8 = x->size == 1 && dtype_is_float(x->type);
+  bool narrow = x->size == 1 && !(f8 && p->major == 8 && p->minor < 9);
+  if (x->type == DT_F64)
+    return plain(p, DT_F64) * (p->minor == 0 ? 2 : 1);
+  return tensor16(p) * (narrow ? 2 : 1) / (x->size == 4 ? 2 : 1);
+}
+
+/* The dtype of a kernel without products. */
+static DType first_dtype(const Launch *l) {
+  for (size_t i = 0; i < l->n; i++)
+    if (l->tensor[i])
+      return l->tensor[i]->dtype;
+  return DT_F32;
+}
+
+/* Of f32 only what asks for tf32, of f64 only what adds up in it, has tensor cores. */
+double device_rate(const GpuProps *p, const LowerProduct *x) {
+  bool wide = x->type == DT_F64 && x->result == DT_F64;
+  return x->size || wide ? tensor(p, x) : plain(p, x->result);
+}
+
+static double peak_flops(const GpuProps *p, const Launch *l) {
+  LowerProduct x;
+  double rate = lower_product(l->ir, &x) ? device_rate(p, &x) : plain(p, first_dtype(l));
+  return rate * p->sms * p->clock_khz * 1e3;
 }
 
 typedef struct Copy {
@@ -58,14 +83,6 @@ static double measure_bytes(Gpu *g) {
   return st == ST_OK && t.min_ms > 0 ? 2 * (double)c.n / (t.min_ms * 1e-3) : 0;
 }
 
-/* The dtype that a product would be of. */
-static DType first_dtype(const Launch *l) {
-  for (size_t i = 0; i < l->n; i++)
-    if (l->tensor[i])
-      return l->tensor[i]->dtype;
-  return DT_F32;
-}
-
 double device_roofline(Launch *l, double ms, double flops, double bytes) {
   SessionGpu *g = l->s->gpu;
   const GpuProps *p = gpu_props(g->gpu);
@@ -73,6 +90,6 @@ double device_roofline(Launch *l, double ms, double flops, double bytes) {
     g->bytes_per_s = measure_bytes(g->gpu);
   if (ms <= 0 || g->bytes_per_s <= 0)
     return 0;
-  double compute = flops / peak_flops(p, first_dtype(l)), memory = bytes / g->bytes_per_s;
+  double compute = flops / peak_flops(p, l), memory = bytes / g->bytes_per_s;
   return 1e3 * (compute > memory ? compute : memory) / ms;
 }
