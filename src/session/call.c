@@ -289,8 +289,8 @@ static void allocate(Launch *l) {
 
 /* ir_bind compares extents by the parameters' names; it is called again when the strides of the
  * outputs are known. */
-static void bind(Launch *l) {
-  if (!ir_bind(l->ir, l->b, session_sms(l->s), &l->s->diags))
+static void bind(Launch *l, const IrKernel *k, IrBinding *b) {
+  if (!ir_bind(k, b, session_sms(l->s), &l->s->diags))
     session_fail_at(l->s, l->span);
 }
 
@@ -327,13 +327,13 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
   start(l, s, a, kernel_spec(s, kernel, args, a->span), &p);
   launch_fits(l, kernel_sema(s, kernel));
   bind_given(l, &p);
-  bind(l);
+  bind(l, l->ir, l->b);
   allocate(l);
   check_overlaps(l);
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
       make_contiguous(l, i);
-  bind(l);
+  bind(l, l->ir, l->b);
 }
 
 /* Also what makes `check` and `bench` repeatable: the same inputs every time. */
@@ -351,7 +351,7 @@ void launch_isolate(Launch *l) {
     l->original[i] = NULL;
     set_arg(l, i);
   }
-  bind(l);
+  bind(l, l->ir, l->b);
 }
 
 /* Running on the evaluator ----------------------------------------------------------------- */
@@ -464,8 +464,7 @@ IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
     else
       b->value[to->var->id] = l->b->value[from->var->id];
   }
-  if (!ir_bind(k, b, session_sms(l->s), &l->s->diags))
-    session_fail_at(l->s, l->span);
+  bind(l, k, b);
   make_scratch(l, k, b);
   return b;
 }

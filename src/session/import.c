@@ -52,8 +52,7 @@ static bool of_python(const char *module) {
 }
 
 static int is_module(const struct dirent *d) {
-  size_t n = strlen(d->d_name);
-  return n > 5 && strcmp(d->d_name + n - 5, ".tile") == 0;
+  return str_ends_in(d->d_name, ".tile");
 }
 
 /* How much of a path names the folder that it lies in. */
@@ -192,13 +191,8 @@ static Value module_value(Session *s, Module *m) {
   return v;
 }
 
-/* Lua modules are run once too; src/lua keeps them. */
-static bool is_lua(const char *path) {
-  size_t n = strlen(path);
-  return n > 4 && strcmp(path + n - 4, ".lua") == 0;
-}
-
-/* A file that is still running is a circle: its names are not all there yet. */
+/* Lua modules are run once too; src/lua keeps them.
+ * A file that is still running is a circle: its names are not all there yet. */
 static Value import(Session *s, const Want *w) {
   if (w->path)
     session_allow(s, w->path, w->span);
@@ -207,7 +201,7 @@ static Value import(Session *s, const Want *w) {
   const char *key = real ? arena_strdup(s->line, real) : path;
   free(real);
   size_t n = 0;
-  if (is_lua(path)) {
+  if (str_ends_in(path, ".lua")) {
     void *lua = session_lua(s, w->span);
     const char *text = read_text(s, path, w->span, &n);
     return s->options.lua->import(lua, path, text, n, w->span);

@@ -213,18 +213,13 @@ static bool can_read(const Member *m, Str *why) {
   return false;
 }
 
-static bool is_npy(const char *name) {
-  size_t n = strlen(name);
-  return n > 4 && strcmp(name + n - 4, ".npy") == 0;
-}
-
 static bool add_member(Arena *a, const Source *s, const Directory *d, const Member *m,
                        Ranges *ranges, FileEntries *out, Str *why) {
   uint64_t at;
   if (!locate(a, s, d, m, &at, why))
     return false;
   VEC_PUSH(a, ranges, ((Range){m->offset, at + m->packed, m->name}));
-  if (!is_npy(m->name))
+  if (!str_ends_in(m->name, ".npy"))
     return true;
   if (!can_read(m, why))
     return false;
