@@ -109,7 +109,7 @@ bool hopper_dot(Simple *s, IrStmt *st) {
   Chain c = {.d = d, .n = ir_region_extent(&d->b, 1)};
   c.steps = ir_region_extent(&d->b, 0) * (int64_t)dtype_size(d->b.buf->dtype) / STEP_BYTES;
   const Place *p = low_place_of(s, d->c.buf);
-  if (!p->frag || (!low_place_of(s, d->a.buf)->frag && !d->a.buf->layout)) {
+  if (!p->frag || !d->b.buf->layout || (!low_place_of(s, d->a.buf)->frag && !d->a.buf->layout)) {
     lower_note(s->request, "hopper: a product's result or operand is used as registers are not");
     s->failed = true; /* without a diagnostic: the next candidate can */
     return true;

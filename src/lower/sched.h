@@ -23,7 +23,7 @@ void sched_note(const LowerRequest *r, const char *fmt, ...) __attribute__((form
 typedef struct SchedUses { /* of one buffer, over a block with everything nested in it */
   int reads, writes;       /* statements; declarations are neither */
   int dots;                /* products that read it */
-  int copies;              /* copies that write it */
+  int copies;              /* copies of tensors that write it */
 } SchedUses;
 SchedUses sched_uses(IrBlock *b, const IrBuffer *buf);
 bool sched_reads(IrStmt *s, const IrBuffer *buf); /* it or what is nested in it */

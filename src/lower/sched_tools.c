@@ -63,7 +63,8 @@ static bool count_stmt(IrStmt *s, void *ctx) {
   ir_visit(s, &v);
   c->uses.reads += (c->how & IR_READS) != 0;
   c->uses.writes += (c->how & IR_WRITES) != 0;
-  c->uses.copies += s->kind == IRK_COPY && c->how & IR_WRITES;
+  c->uses.copies +=
+      s->kind == IRK_COPY && c->how & IR_WRITES && s->as.copy.src.buf->space == IRS_GLOBAL;
   c->uses.dots += s->kind == IRK_DOT && (s->as.dot.a.buf == c->buf || s->as.dot.b.buf == c->buf);
   return true;
 }
