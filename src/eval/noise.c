@@ -200,7 +200,8 @@ static bool rounds(OpCode op, DType t) {
 
 static void add_term(EvalNoiseTerms *x, OpCode op, double term) {
   x->magnitude += fabs(term);
-  x->exact = x->n++ == 0 ? term : op == OP_PROD ? x->exact * term : x->exact + term;
+  long double t = (long double)term;
+  x->exact = x->n++ == 0 ? t : op == OP_PROD ? x->exact * t : x->exact + t;
 }
 
 /* n elements of a line. */
