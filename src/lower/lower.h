@@ -96,6 +96,7 @@ typedef struct LowerRequest {
   const LowerFact *fact; /* by id of the kernel's buffers (of the global ones); NULL: none known */
   int candidate;     /* 0: the best schedule that can do it; n: the n best that can are passed over
                         (their cubins were refused); beyond the last the scalar one */
+  bool *last;        /* or NULL: gets whether that was the scalar one, behind which there is none */
   bool each;         /* every schedule that can do it is made for the hook to see, best first; what
                         comes out is the last, the scalar one */
   LowerNotes *notes; /* or NULL */

@@ -149,9 +149,13 @@ IrKernel *lower_to(Arena *a, const IrKernel *k, IrLevel level, const LowerReques
     Made m = run(c, a, k, r, sink);
     if (m.stopped)
       return NULL;
-    bool over = r->each || passed_over++ < r->candidate;
-    if (!m.at[IR_THREAD] || (over && i < CANDIDATES - 1))
+    if (!m.at[IR_THREAD])
+      continue; /* it cannot, and counts for nothing */
+    bool over = r->each || passed_over++ < r->candidate, last = i == CANDIDATES - 1;
+    if (over && !last)
       continue;
+    if (r->last)
+      *r->last = last;
     lower_note(r, "schedule: %s", c->name);
     return level == IR_SCHEDULED && !m.at[level] ? ir_kernel_clone(a, k) : m.at[level];
   }

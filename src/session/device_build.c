@@ -69,26 +69,64 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
 }
 
 typedef struct Built { /* what a variant came to */
+  int candidate;
   const IrKernel *thread;
   CudaText *text;
   GpuImage *image;
 } Built;
 
-/* A cubin that the gate refuses is the schedule's fault: the next one is tried, and the last one,
- * plain code, runs whatever the gate says. */
+/* Bytes of local memory a thread that are cheaper than plain code: as much as its registers hold,
+ * which the first cache has. (128 of them cost 3 % of a product on an H200.) */
+enum { LITTLE_LOCAL = 1024 };
+
+/* What local memory a thread takes; 0: none, or the gate found worse. */
+static unsigned local_bytes(const Built *b) {
+  const GpuFacts *f = gpu_image_kernel(b->image, b->text->entry);
+  for (int i = 0; i < b->image->nwarnings; i++)
+    if (b->image->warnings[i].refused)
+      return 0;
+  return f ? f->local_bytes : 0;
+}
+
+/* The refused one that spills least, where it is to run rather than plain code. */
+static void keep_least(Built *kept, const Built *b) {
+  unsigned n = local_bytes(b);
+  if (n > 0 && n <= LITTLE_LOCAL && (!kept->image || n < local_bytes(kept)))
+    *kept = *b;
+}
+
+/* The variant goes back to it, and stays there. */
+static Built go_back(Variant *v, Built kept) {
+  LowerRequest r = variant_request(v);
+  v->candidate = kept.candidate;
+  v->thread = (IrKernel *)(uintptr_t)kept.thread;
+  v->text = kept.text;
+  v->kept = true;
+  lower_note(&r, "schedule: number %d after all: plain code would cost more than %u bytes",
+             kept.candidate + 1, local_bytes(&kept));
+  return kept;
+}
+
+/* A cubin that the gate refuses is the schedule's fault: the next one is tried, unless it comes to
+ * the same text. The last one is plain code, which runs whatever the gate says, but not instead of
+ * a better one that spills little. */
 static Built build(Launch *l, Variant *v, bool ptx) {
-  Built b = {0};
-  const char *before = NULL;
-  for (;;) {
+  Built b = {0}, kept = {0};
+  for (const char *before = NULL;; before = b.text->text) {
     b.text = text_of(l, v, &b.thread);
-    if (before && strcmp(before, b.text->text) == 0)
-      return b; /* there was no other */
-    b.image = compile(l, b.text, ptx);
-    if (b.image->gate || l->ir->level != IR_TILE)
+    b.candidate = v->candidate;
+    if (v->last && kept.image)
+      return go_back(v, kept);
+    bool same = before && strcmp(before, b.text->text) == 0;
+    if (!same)
+      b.image = compile(l, b.text, ptx);
+    if ((!same && b.image->gate) || v->last || v->kept || l->ir->level != IR_TILE)
       return b;
-    LowerRequest r = variant_request(v);
-    lower_note(&r, "refused: %s", b.image->gate_why);
-    before = b.text->text;
+    if (!same) {
+      LowerRequest r = variant_request(v);
+      lower_note(&r, "refused: %s", b.image->gate_why);
+      keep_least(&kept, &b);
+    }
     variant_next(v);
   }
 }

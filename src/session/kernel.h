@@ -20,6 +20,8 @@ typedef struct Variant {
   LowerFact *fact;                 /* by id of the buffers of the specialisation's IR */
   LowerGrid grid;                  /* of the call */
   int candidate;                   /* how many schedules the gate has refused */
+  bool last;                       /* `thread` is by the last there is */
+  bool kept;                       /* it runs though the gate refused it */
   IrKernel *thread;                /* NULL until asked for */
   struct CudaText *text;           /* of thread; NULL until asked for */
   LowerNotes notes;                /* what was chosen and why, for :explain */

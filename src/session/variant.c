@@ -104,6 +104,7 @@ LowerRequest variant_request(Variant *v) {
   return (LowerRequest){.target = v->target,
                         .fact = v->fact,
                         .candidate = v->candidate,
+                        .last = &v->last,
                         .notes = &v->notes,
                         .grid = v->grid};
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/gpu.h"
+#include "gpu/private.h"
 #include "session/session.h"
 
 enum { NO_MEMORY = 2, ILLEGAL = 700, UNKNOWN = 999 }; /* the driver's numbers */
@@ -365,6 +365,63 @@ START_TEST(a_lost_device_is_left_alone) {
 }
 END_TEST
 
+/* ---- the gate ------------------------------------------------------------------------------ */
+
+/* The cubin that a call would run, for sm_80. */
+static GpuImage image_of(Arena *a, const char *kernel, const char *call) {
+  SessionOptions o = {.arch = "sm_80", .threads = 1, .out = nowhere, .device = "cpu"};
+  Session *s = session_new(&o);
+  Str cubin = str_new(a);
+  GpuImage image = {0};
+  const char *why = NULL;
+  must(s, kernel);
+  ck_assert_int_eq(session_emit_call(s, call, strlen(call), EMIT_CUBIN, &cubin), ST_OK);
+  ck_assert(gpu_image_read(str_text(&cubin), cubin.n, "", a, &image, &why));
+  session_free(s);
+  return image;
+}
+
+/* The first schedule of this size takes more registers than there are, the dense one before it does
+ * no products: what comes out is one that the gate lets pass. */
+START_TEST(refused_cubins_do_not_run) {
+  Arena *a = arena_new(NULL, "test");
+  GpuImage image = image_of(
+      a,
+      "kernel wide(A: f16[M, K], B: f16[K, N]) -> (C: f16[M, N]) {\n"
+      "  grid bx, by = ceildiv(N, 256), ceildiv(M, 128)\n"
+      "  shared As: f16[128, 64], Bs: f16[64, 256]\n"
+      "  fragment acc: f32[128, 256] = 0\n"
+      "  for ko in pipelined(ceildiv(K, 64), 3) {\n"
+      "    copy(A[by*128, ko*64], As)\n    copy(B[ko*64, bx*256], Bs)\n    acc += As @ Bs\n  }\n"
+      "  copy(acc, C[by*128, bx*256])\n"
+      "}\n"
+      "let a = zeros(f16, (512, 512))\n",
+      "wide(a, a)");
+  ck_assert_msg(image.gate, "%s", image.gate_why);
+  arena_free(a);
+}
+END_TEST
+
+/* 288 registers a thread spill a little, which is cheaper than plain code; 576 too much. */
+#define KEEP(n)                                                                                    \
+  "kernel keep(A: f32[M, N]) -> (X: f32[M, N], Y: f32[M, N], Z: f32[M, N]) {\n"                    \
+  "  grid i = ceildiv(M, 128), threads = 128\n"                                                    \
+  "  fragment a: f32[128, " n "], b: f32[128, " n "], c: f32[128, " n "]\n"                        \
+  "  copy(A[i*128, 0], a)\n  copy(A[i*128, 1], b)\n  copy(A[i*128, 2], c)\n"                       \
+  "  copy(c, X[i*128, 0])\n  copy(b, Y[i*128, 0])\n  copy(a, Z[i*128, 0])\n"                       \
+  "}\n"                                                                                            \
+  "let a = zeros(f32, (256, 256))\n"
+START_TEST(a_little_local_memory_is_kept) {
+  Arena *a = arena_new(NULL, "test");
+  GpuImage little = image_of(a, KEEP("96"), "keep(a)"), much = image_of(a, KEEP("192"), "keep(a)");
+  ck_assert(little.gate ||
+            (little.kernels[0].local_bytes > 0 && little.kernels[0].local_bytes <= 1024));
+  ck_assert_uint_gt(little.kernels[0].registers, 128); /* the fragments are there */
+  ck_assert_msg(much.gate, "%s", much.gate_why);
+  arena_free(a);
+}
+END_TEST
+
 /* ---- what is compiled before it is called -------------------------------------------------- */
 
 /* A cache of the test's own. */
@@ -522,6 +579,8 @@ int main(void) {
   tcase_add_test(c, devices_that_are_visible);
   tcase_add_test(c, the_driver_starts_beside);
   tcase_add_test(c, a_lost_device_is_left_alone);
+  tcase_add_test(c, refused_cubins_do_not_run);
+  tcase_add_test(c, a_little_local_memory_is_kept);
   tcase_add_loop_test(c, what_follows_is_compiled_meanwhile, 0,
                       (int)(sizeof following / sizeof *following));
   tcase_add_test(c, compilers_do_not_wait_for_the_driver);

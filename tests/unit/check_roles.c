@@ -4,6 +4,17 @@
  */
 #include "lower_support.h"
 
+/* A product whose copies run ahead. */
+#define AHEAD                                                                                      \
+  "kernel mm tile(A: f16[M, K] strided, B: f16[K, N] strided) -> (C: f32[M, N] strided) {\n"       \
+  "  grid bx, by = ceildiv(N, 64), ceildiv(M, 128)\n  threads 128\n"                               \
+  "  shared As: f16[128, 64]\n  shared Bs: f16[64, 64]\n  fragment acc: f32[128, 64]\n"            \
+  "  map i, j in [128, 64] { store acc[i, j] = f32(0) }\n"                                         \
+  "  for ko: i64 = 0, ceildiv(K, 64), 1 pipelined(3) {\n"                                          \
+  "    copy As = A[by*128:+_, ko*64:+_]\n    copy Bs = B[ko*64:+_, bx*64:+_]\n"                    \
+  "    dot acc += As @ Bs\n  }\n"                                                                  \
+  "  copy C[by*128:+_, bx*64:+_] = acc\n}\n"
+
 /* ---------------------------------------------------------------- registers */
 
 #define HAND_OVER(producer, groups, consumer)                                                      \
@@ -102,6 +113,30 @@ START_TEST(products_declined) {
 }
 END_TEST
 
+/* A schedule that cannot do it is not counted: each number gives another text, down to the scalar
+ * one, which says that it is the last. Of sm_80 the dense one takes no product. */
+START_TEST(every_number_is_another_schedule) {
+  static const char *const archs[] = {"sm_80", "sm_89", "sm_90a"};
+  for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+    Lowered x = lower_text(AHEAD, archs[i], 0);
+    int n = 0;
+    for (; !x.last; n++) {
+      Lowered next = lower_text(AHEAD, archs[i], n + 1);
+      ck_assert_str_ne(x.text, next.text);
+      ev_free(x.plain);
+      x = next;
+    }
+    says(&x, "schedule: scalar");
+    ck_assert_int_ge(n, 1);
+    Lowered beyond = lower_text(AHEAD, archs[i], n + 5);
+    ck_assert(beyond.last);
+    ck_assert_str_eq(x.text, beyond.text);
+    ev_free(beyond.plain);
+    ev_free(x.plain);
+  }
+}
+END_TEST
+
 /* Declared within the role, and before it, where the role's threads come to hold it alone. */
 START_TEST(products_of_warps) {
   static const char *const texts[] = {PRODUCT("f16", "64", "32", "32", "", START("64", "32")),
@@ -140,6 +175,7 @@ int main(void) {
   const TTest *const tests[] = {registers_of_roles,
                                 registers_left_out,
                                 products_of_warps,
+                                every_number_is_another_schedule,
                                 products_of_warpgroups,
                                 products_declined,
                                 clusters,

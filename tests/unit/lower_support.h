@@ -9,6 +9,7 @@
 typedef struct Lowered {
   Ev *plain;
   const char *text, *notes;
+  bool last; /* no schedule is behind it */
 } Lowered;
 
 static inline Lowered lower_grid(const char *text, const char *arch, int candidate,
@@ -22,6 +23,7 @@ static inline Lowered lower_grid(const char *text, const char *arch, int candida
   LowerRequest r = {.target = target_find(arch),
                     .fact = fact,
                     .candidate = candidate,
+                    .last = &x.last,
                     .notes = &notes,
                     .grid = grid};
   IrKernel *k = lower_to(e->arena, e->kernel, IR_THREAD, &r, &e->sink);
