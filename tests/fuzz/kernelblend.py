@@ -47,7 +47,7 @@ class Blend(Product):
         if self.chance(0.12) and not self.real:
             raw = f"{name}raw"
             self.tiles.append(f"{self.pick('shared', 'fragment')} {raw}: {source}[{first[0]}, {second[0]}]")
-            fill = [f"copy({place}, {raw})", f"{tile} = {d}({raw}){self.pick('', f' * {d}(2)', f' + {d}(0)')}"]
+            fill = [f"copy({place}, {raw})", self.pick(f"{tile} = {d}({raw})", f"{tile} = {d}({raw}) * {d}(2)", f"copy({raw}, {tile})")]
         return tile, fill
 
     def used(self, tile, turned, rows):

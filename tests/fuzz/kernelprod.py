@@ -130,6 +130,8 @@ class Product:
         if self.chance(0.1):
             body.append(f"for p, q in parallel({sa[0]}, {sa[1]}) {{ As[p, q] = {self.pick('As[p, q] + As[p, q]', d + '(1)')} }}"
                         if not self.real else "As = As + As")
+        if self.chance(0.12):
+            at, bt = self.through(body, d, sa, sb, at, bt, ta)
         if self.chance(0.08):
             body.append("if ko == 1 { continue }")
         how = self.r.randint(0, 5)
@@ -154,6 +156,29 @@ class Product:
             self.lines.append("acc = acc - more * 2")
         self.behind("acc", acc, bm, bn, ("N", n, f"bx*{bn}"))
         self.store(out, acc, bm, bn, m, n)
+
+    def through(self, body, d, sa, sb, at, bt, ta):
+        """An operand that comes by another tile, is changed in part, or is read by more than products."""
+        which = self.pick("As", "Bs")
+        shape = sa if which == "As" else sb
+        how = self.r.randint(0, 4)
+        if how == 0:  # the copy fills another tile
+            k = next(i for i, x in enumerate(body) if x.endswith(f", {which})"))
+            body[k] = body[k].replace(f", {which})", ", raw)")
+            body.insert(k + 1, self.pick(f"copy(raw, {which})", f"{which} = raw", f"{which} = {d}(raw)"))
+            self.lines.insert(0, f"{self.pick('shared', 'shared', 'fragment')} raw: {d}[{shape[0]}, {shape[1]}]")
+        elif how == 1:  # the product reads another tile
+            self.lines.insert(0, f"{self.pick('shared', 'shared', 'fragment')} more{which}: {d}[{shape[0]}, {shape[1]}]")
+            body.append(self.pick(f"copy({which}, more{which})", f"more{which} = {which}"))
+            at, bt = at.replace(which, f"more{which}"), bt.replace(which, f"more{which}")
+        elif how == 2:
+            body.append(f"{which}[0:8, :] = {which}[0:8, :] + {which}[0:8, :]")
+        elif how == 3:
+            body.append(f"copy({which}[0:4, 0:8], {which}[4:8, 0:8])")
+        elif not self.real and d[0] != "u":
+            self.lines.append(f"fragment seen: {'i32' if d[0] == 'i' else 'f32'}[{shape[1]}] = 0")
+            body.append(f"seen += sum({which}, axis = 0)")
+        return at, bt
 
     def store(self, out, acc, bm, bn, m, n):
         place = f"by*{bm}, bx*{bn}"
