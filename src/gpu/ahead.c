@@ -204,7 +204,7 @@ bool gpu_guess(GpuRt *rt, int ordinal, Arena *a, GpuGuess *out) {
   const void *data;
   size_t n;
   memset(&rt->guess, 0, sizeof rt->guess);
-  if (gpu_cache_get(rt, &key, a, &data, &n) && n == sizeof *out) {
+  if (gpu_known_get(rt, &key, a, &data, &n) && n == sizeof *out) {
     memcpy(&rt->guess, data, n);
     rt->guess.arch[sizeof rt->guess.arch - 1] = '\0';
   }
@@ -220,6 +220,6 @@ void gpu_guess_keep(GpuRt *rt, const GpuProps *p) {
   now.sms = p->sms;
   GpuKey key = guess_key(p->ordinal);
   if (memcmp(&now, &rt->guess, sizeof now) != 0)
-    gpu_cache_put(rt, &key, &now, sizeof now);
+    gpu_known_put(rt, &key, &now, sizeof now);
   rt->guess = now;
 }

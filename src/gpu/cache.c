@@ -2,7 +2,8 @@
  *
  * Goes in: a 32-byte key and bytes. Comes out: the same bytes or nothing. Layout: DIR/cubin/S/KEY,
  * S the first hexadecimal digit of KEY; each of these 16 folders is kept below a sixteenth of the
- * bounds, so that the whole is bounded and a store looks at 256 names at most.
+ * bounds, so that the whole is bounded and a store looks at 256 names at most. DIR/known/KEY holds
+ * what was found out about the machine, in the same way; users see neither counted nor listed.
  * Always holds: an entry appears by rename and carries the digest of key and bytes, so
  * half-written, damaged or misplaced ones are never believed; whatever fails costs time, never a
  * result. Entries used lately are touched, the longest untouched go first. Tests:
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHARDS = 16, KEY_CHARS = 64, TEMPORARY_SECONDS = 3600 };
+enum { SHARDS = 16, KNOWN = SHARDS, FOLDERS, KEY_CHARS = 64, TEMPORARY_SECONDS = 3600 };
 
 typedef struct EntryHead {
   char magic[8];
@@ -56,13 +57,26 @@ static bool folder_is_ours(int fd) {
   return fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH) == 0;
 }
 
+static int shard_of(const GpuKey *key) {
+  return key->b[0] >> 4;
+}
+
+/* Of the cache's own folder: "cubin/7", "known". */
+static const char *below(int shard, char path[16]) {
+  if (shard == KNOWN)
+    snprintf(path, 16, "known");
+  else
+    snprintf(path, 16, "cubin/%x", (unsigned)shard);
+  return path;
+}
+
 /* A descriptor of the folder, -1 if it cannot be used; everything below works relative to it, so
  * that a folder moved meanwhile cannot send a name elsewhere. */
 static int open_shard(const GpuRt *rt, int shard, bool make) {
-  char path[640];
+  char path[640], part[16];
   if (!rt->cache_dir[0])
     return -1;
-  snprintf(path, sizeof path, "%s/cubin/%x", rt->cache_dir, (unsigned)shard);
+  snprintf(path, sizeof path, "%s/%s", rt->cache_dir, below(shard, part));
   if (make)
     io_make_folders(path);
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -119,7 +133,7 @@ static Found read_entry(const GpuRt *rt, int fd, const GpuKey *key, Arena *a, co
 /* One look, for who wants to know before the entry is wanted; reading it may still fail. */
 bool gpu_cache_has(const GpuRt *rt, const GpuKey *key) {
   char name[KEY_CHARS + 1];
-  int dir = rt->cfg.no_cache ? -1 : open_shard(rt, key->b[0] >> 4, false);
+  int dir = rt->cfg.no_cache ? -1 : open_shard(rt, shard_of(key), false);
   if (dir < 0)
     return false;
   key_name(key, name);
@@ -128,11 +142,11 @@ bool gpu_cache_has(const GpuRt *rt, const GpuKey *key) {
   return has;
 }
 
-bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n) {
+static bool get(GpuRt *rt, int shard, const GpuKey *key, Arena *a, const void **data, size_t *n) {
   char name[KEY_CHARS + 1];
   if (rt->cfg.no_cache)
     return false;
-  int dir = open_shard(rt, key->b[0] >> 4, false);
+  int dir = open_shard(rt, shard, false);
   if (dir < 0)
     return false;
   key_name(key, name);
@@ -148,6 +162,14 @@ bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, si
     (void)unlinkat(dir, name, 0);
   close(dir);
   return found == FOUND_GOOD;
+}
+
+bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n) {
+  return get(rt, shard_of(key), key, a, data, n);
+}
+
+bool gpu_known_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n) {
+  return get(rt, KNOWN, key, a, data, n);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
@@ -265,17 +287,16 @@ static bool write_entry(int fd, const GpuKey *key, const void *data, size_t n) {
 
 /* Through a temporary name in the same folder, which rename replaces in one step: readers see the
  * old entry, the new one, or none. */
-void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
-  char name[KEY_CHARS + 1], path[768], target[768];
-  unsigned shard = key->b[0] >> 4;
+static void put(GpuRt *rt, int shard, const GpuKey *key, const void *data, size_t n) {
+  char name[KEY_CHARS + 1], part[16], path[768], target[768];
   if (rt->cfg.no_cache || n + sizeof(EntryHead) > rt->cfg.cache_bytes / SHARDS)
     return;
-  int dir = open_shard(rt, (int)shard, true);
+  int dir = open_shard(rt, shard, true);
   if (dir < 0)
     return;
   key_name(key, name);
-  snprintf(path, sizeof path, "%s/cubin/%x/.tmp-XXXXXX", rt->cache_dir, shard);
-  snprintf(target, sizeof target, "%s/cubin/%x/%s", rt->cache_dir, shard, name);
+  snprintf(path, sizeof path, "%s/%s/.tmp-XXXXXX", rt->cache_dir, below(shard, part));
+  snprintf(target, sizeof target, "%s/%s/%s", rt->cache_dir, below(shard, part), name);
   int fd = mkstemp(path);
   if (fd >= 0) {
     bool ok = write_entry(fd, key, data, n) && rename(path, target) == 0;
@@ -284,6 +305,14 @@ void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
     shard_trim(rt, dir);
   }
   close(dir);
+}
+
+void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
+  put(rt, shard_of(key), key, data, n);
+}
+
+void gpu_known_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
+  put(rt, KNOWN, key, data, n);
 }
 
 /* ---- what the user sees -------------------------------------------------------------------- */
@@ -330,13 +359,13 @@ GpuCacheInfo gpu_cache_info(GpuRt *rt) {
 /* Entries only: the folders stay, and so does whatever else a user keeps there. */
 unsigned gpu_cache_clear(GpuRt *rt) {
   unsigned removed = 0;
-  for (int i = 0; i < SHARDS; i++) {
+  for (int i = 0; i < FOLDERS; i++) {
     int dir = open_shard(rt, i, false);
     int copy = dir < 0 ? -1 : dup(dir);
     if (copy >= 0) {
       Shard s = shard_scan(copy);
       for (size_t k = 0; k < s.n; k++)
-        removed += unlinkat(dir, s.v[k].name, 0) == 0;
+        removed += unlinkat(dir, s.v[k].name, 0) == 0 && i != KNOWN;
       free(s.v);
     }
     if (dir >= 0)

@@ -34,19 +34,25 @@ static bool resolve(Nvrtc *t) {
 
 /* A cubin of NVRTC 13 needs a driver of CUDA 13: with an older one the older compiler goes first.
  */
-static void open_locked(GpuRt *rt, int driver) {
+static const char *const *names_for(int driver) {
   static const char *const newest[] = {"libnvrtc.so.13",   "libnvrtc.so.12", "libnvrtc.so",
                                        "libnvrtc.so.11.2", "libnvrtc.so.*",  NULL};
   static const char *const older[] = {"libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so",
                                       "libnvrtc.so.13", "libnvrtc.so.*",    NULL};
+  return driver > 0 && driver < 13000 ? older : newest;
+}
+
+static void open_locked(GpuRt *rt, int driver) {
   Nvrtc *t = &rt->nvrtc;
-  if (!gpu_lib_open(rt, &t->lib, driver > 0 && driver < 13000 ? older : newest))
+  if (!gpu_lib_open(rt, &t->lib, names_for(driver)))
     return;
   if (!resolve(t) || t->version(&t->major, &t->minor) != 0) {
     gpu_lib_close(&t->lib);
     return;
   }
   snprintf(t->version_text, sizeof t->version_text, "%d.%d", t->major, t->minor);
+  if (strcmp(t->version_text, rt->known_version) != 0)
+    gpu_version_keep(rt, names_for(driver)[0]);
 }
 
 const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why) {
@@ -69,6 +75,19 @@ const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why) {
 const char *gpu_nvrtc_version(GpuRt *rt, Str *why) {
   const Nvrtc *t = gpu_nvrtc(rt, why);
   return t ? t->version_text : NULL;
+}
+
+/* The same for keys of the cache, without opening it where that is known. It stays what it was
+ * first said to be. */
+static const char *version_for_keys(GpuRt *rt, Str *why) {
+  int driver = rt->driver_version;
+  pthread_mutex_lock(&rt->lock);
+  if (!rt->nvrtc.lib.tried && !rt->recalled) {
+    rt->recalled = true;
+    gpu_version_recall(rt, names_for(driver)[0]);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  return rt->known_version[0] ? rt->known_version : gpu_nvrtc_version(rt, why);
 }
 
 /* ---- options and key ----------------------------------------------------------------------- */
@@ -99,12 +118,13 @@ static bool make_options(const GpuCompile *job, Options *o) {
   return true;
 }
 
-static GpuKey key_of(const GpuRt *rt, const GpuCompile *job, const Options *o) {
+static GpuKey key_of(const GpuRt *rt, const char *version, const GpuCompile *job,
+                     const Options *o) {
   GpuHash h;
   gpu_hash_begin(&h);
   gpu_hash_text(&h, "cubin");
   gpu_hash_text(&h, rt->build_id);
-  gpu_hash_text(&h, rt->nvrtc.version_text);
+  gpu_hash_text(&h, version);
   gpu_hash_text(&h, job->want_ptx ? "ptx" : "");
   gpu_hash_text(&h, job->name); /* it is in the log and in line tables */
   for (int i = 0; i < o->n; i++)
@@ -232,7 +252,13 @@ static Status run_nvrtc(const GpuCompile *job, const Options *o, GpuStop stop, A
   return st;
 }
 
-/* Only what can be read goes to the disk. */
+/* Not where the library was replaced between the making of its keys and its opening. */
+static bool key_is_true(const GpuRt *rt) {
+  const char *known = rt->known_version;
+  return !known[0] || strcmp(known, rt->nvrtc.version_text) == 0;
+}
+
+/* Only what can be read goes to the disk, under the version that made it. */
 Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
                       GpuStored *out, Str *why) {
   Options o;
@@ -251,19 +277,21 @@ Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Ar
     return ST_COMPILE;
   }
   out->data = pack(&parts, a, &out->n);
-  gpu_cache_put(stop.rt, key, out->data, out->n);
+  if (key_is_true(stop.rt))
+    gpu_cache_put(stop.rt, key, out->data, out->n);
   return ST_OK;
 }
 
 Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why) {
   Options o;
-  if (!gpu_nvrtc(rt, why))
+  const char *version = version_for_keys(rt, why);
+  if (!version)
     return ST_DEVICE;
   if (!make_options(job, &o)) {
     gpu_say(why, "too many compiler options, or a too long name of an architecture");
     return ST_USAGE;
   }
-  *out = key_of(rt, job, &o);
+  *out = key_of(rt, version, job, &o);
   return ST_OK;
 }
 

@@ -52,8 +52,10 @@ struct GpuRt {
   char library_path[2048];
   bool only_library_path;
   char build_id[80];
-  pthread_mutex_t lock; /* of nvrtc */
+  pthread_mutex_t lock; /* of nvrtc and of what is known of it */
   Nvrtc nvrtc;
+  bool recalled;               /* known_version was looked for */
+  char known_version[16];      /* of the NVRTC that would be opened; empty: not known */
   pthread_mutex_t driver_lock; /* of driver; its own, for starting a driver takes long */
   Driver *driver;              /* NULL until first use */
   Gpu *current;                /* whose context the calling thread has */
@@ -67,6 +69,10 @@ struct GpuRt {
 
 /* The table, opened if need be; NULL with a reason in why. */
 const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why);
+/* Fills in rt->known_version where the cache says which version the NVRTC has that would be opened
+ * now by that name; and remembers it of the one that was. */
+void gpu_version_recall(GpuRt *rt, const char *name);
+void gpu_version_keep(GpuRt *rt, const char *name);
 /* Waits for the helper thread of gpu_start_async and gives the driver's tables back. */
 void gpu_driver_free(GpuRt *rt);
 
@@ -97,6 +103,9 @@ bool gpu_cache_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, si
 /* Stores an entry, whole or not at all, and drops the oldest ones past the bound. Failing to costs
  * time later, so there is nothing to report. */
 void gpu_cache_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
+/* The same for what was found out about the machine: beside the entries, not one of them. */
+bool gpu_known_get(GpuRt *rt, const GpuKey *key, Arena *a, const void **data, size_t *n);
+void gpu_known_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n);
 
 /* ---- compiling ----------------------------------------------------------------------------- */
 

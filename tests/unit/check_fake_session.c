@@ -455,10 +455,8 @@ static Cache new_cache(void) {
   return c;
 }
 
-/* One more entry says which device there is. */
 static unsigned cubins(const Cache *c) {
-  unsigned n = gpu_cache_info(c->rt).entries;
-  return n ? n - 1 : 0;
+  return gpu_cache_info(c->rt).entries;
 }
 
 #define SCALE                                                                                      \

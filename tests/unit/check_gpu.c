@@ -2,6 +2,8 @@
  * tensor map rules, what is said when libraries are missing. Tests that compile are skipped (and
  * counted in the last line) where there is no NVRTC. */
 #include <check.h>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -566,6 +568,99 @@ START_TEST(key_covers_everything) {
 }
 END_TEST
 
+/* What a process of its own found, in which nothing was opened before. */
+typedef struct Asked {
+  Status status;
+  bool opened; /* NVRTC, for the key of a job */
+  GpuKey key;
+  char path[256]; /* of NVRTC where it was opened */
+} Asked;
+
+static void ask(const GpuConfig *cfg, Asked *out) {
+  GpuCompile job = {.name = "a.cu", .text = add_text, .arch = "sm_80"};
+  GpuRt *rt = gpu_rt_new(cfg);
+  Dl_info info;
+  void *inside;
+  out->status = gpu_compile_key(rt, &job, &out->key, NULL);
+  out->opened = rt->nvrtc.lib.tried;
+  memcpy(&inside, &rt->nvrtc.version, sizeof inside);
+  if (inside && dladdr(inside, &info))
+    snprintf(out->path, sizeof out->path, "%s", info.dli_fname);
+  gpu_rt_free(rt);
+}
+
+static Asked key_in(const GpuConfig *cfg) {
+  Asked asked = {0};
+  int ends[2], status;
+  ck_assert_int_eq(pipe(ends), 0);
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    ask(cfg, &asked);
+    _exit(write(ends[1], &asked, sizeof asked) == (ssize_t)sizeof asked ? 0 : 1);
+  }
+  close(ends[1]);
+  ck_assert_int_eq(read(ends[0], &asked, sizeof asked), (ssize_t)sizeof asked);
+  close(ends[0]);
+  ck_assert(waitpid(child, &status, 0) == child && status == 0);
+  return asked;
+}
+
+/* Links to a link to the library, as libnvrtc.so.13 and .12 in a folder of their own. */
+static void link_nvrtc(const Fixture *f, const char *library, char folder[128], char real[128]) {
+  snprintf(folder, 128, "%s/libraries", f->dir);
+  snprintf(real, 128, "%s/real", f->dir);
+  ck_assert_int_eq(mkdir(folder, 0700), 0);
+  ck_assert_int_eq(symlink(library, real), 0);
+  for (int i = 0; i < 2; i++) {
+    char name[192];
+    snprintf(name, sizeof name, "%s/libnvrtc.so.%d", folder, 13 - i);
+    ck_assert_int_eq(symlink(real, name), 0);
+  }
+}
+
+static void make_empty(const char *path) {
+  int fd = open(path, O_CREAT | O_WRONLY, 0600);
+  ck_assert_int_ge(fd, 0);
+  ck_assert_int_eq(close(fd), 0);
+}
+
+/* The version is part of the key: it is known of a library that was opened before, and asked for
+ * anew where anything has changed. */
+START_TEST(version_without_opening) {
+  Fixture f = setup();
+  char folder[128], real[128], name[192];
+  Asked first = key_in(&(GpuConfig){.no_cache = true}), next;
+  if (first.status != ST_OK) { /* no NVRTC */
+    teardown(&f);
+    return;
+  }
+  link_nvrtc(&f, first.path, folder, real);
+  GpuConfig cfg = {.cache_dir = f.dir, .library_path = folder};
+  first = key_in(&cfg);
+  ck_assert(first.status == ST_OK && first.opened);
+  for (int i = 0; i < 2; i++) {
+    next = key_in(&cfg);
+    ck_assert(next.status == ST_OK && !next.opened);
+    ck_assert_mem_eq(&next.key, &first.key, sizeof next.key);
+  }
+  snprintf(name, sizeof name, "%s/new", folder); /* something came into the folder */
+  make_empty(name);
+  next = key_in(&cfg);
+  ck_assert(next.status == ST_OK && next.opened);
+  ck_assert_mem_eq(&next.key, &first.key, sizeof next.key);
+  ck_assert(!key_in(&cfg).opened);
+  cfg.no_cache = true;
+  ck_assert(key_in(&cfg).opened);
+  cfg.no_cache = false;
+  ck_assert_int_eq(unlink(real), 0); /* another library in its place, which is none */
+  make_empty(real);
+  next = key_in(&cfg);
+  ck_assert(next.status == ST_DEVICE && next.opened);
+  teardown(&f);
+}
+END_TEST
+
 static bool asked; /* to stop */
 static bool stop_asked(void *ctx) {
   (void)ctx;
@@ -812,6 +907,7 @@ int main(void) {
   tcase_add_test(c, gate_knows_the_codes);
   tcase_add_test(c, errors_carry_the_log);
   tcase_add_test(c, key_covers_everything);
+  tcase_add_test(c, version_without_opening);
   tcase_add_test(c, compiling_is_interrupted);
   tcase_add_test(c, begun_beside_and_taken);
   tcase_add_test(c, as_many_beside_as_may);
