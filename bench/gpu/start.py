@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""What a start takes beside a bare C program that makes the same driver calls: whole processes, in turns.
+"""What a start and a warm call take beside a bare C program that makes the same driver calls, in turns.
 
 usage: start.py TILESH BARE CUBIN [--rounds N]
 
 BARE is bench/gpu/bare.c, CUBIN the kernel `add` of latency.tile. Each round runs one after the other: the bare program;
 vector add from a warm cache; a product with an empty cache; NVRTC alone, which compiles the same text in a process of its
-own, timed inside it. Medians of the wall times in milliseconds, least and greatest in brackets. Last line: what the warm
-start takes above the bare program (at most 15 ms wanted), and the cold one above the bare program and NVRTC (15 ms).
+own, timed inside it; a bare launch, latency.tile and latency.lua for warm calls, without the loop and the empty function.
+Medians of the wall times of processes in milliseconds and of calls in microseconds, least and greatest in brackets. Last
+lines: what the warm start takes above the bare program (at most 15 ms wanted), the cold one above the bare program and
+NVRTC (15 ms), and calls above a bare launch (0.5 us, 1.5 from Lua, 1.5 more with a new output).
 """
-import argparse, ctypes, os, statistics, subprocess, sys, tempfile, time
+import argparse, ctypes, os, re, statistics, subprocess, sys, tempfile, time
 
 ADD = """kernel add(X: f32[N], Y: f32[N]) -> (Z: f32[N]) { for i in parallel(N) { Z[i] = X[i] + Y[i] } }
 assert all(add(ones(f32, 1024), ones(f32, 1024)) == 2)"""
@@ -57,6 +59,17 @@ def compile_alone(path, arch):
     print(1e3 * (time.perf_counter() - start))
 
 
+def calls(args, took):
+    """One round: microseconds of a bare launch and of the calls that the two programs time."""
+    took["bare launch"].append(float(re.search(r"takes ([0-9.]+) us", run([args.bare, args.cubin, "add"])[1])[1]))
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name, file in (("call", "latency.tile"), ("Lua call", "latency.lua")):
+        text = run([args.tilesh, "--no-init", os.path.join(here, file)])[1]
+        given, fresh, empty = map(float, re.findall(r"[0-9]+\.[0-9]+", text))
+        took[name].append(given - empty)
+        took[name + ", new output"].append(fresh - empty)
+
+
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "--compile":
         return compile_alone(sys.argv[2], sys.argv[3])
@@ -66,7 +79,8 @@ def main():
     p.add_argument("cubin")
     p.add_argument("--rounds", type=int, default=7)
     args = p.parse_args()
-    took = {"bare": [], "warm add": [], "cold matmul": [], "NVRTC alone": []}
+    took = {"bare": [], "warm add": [], "cold matmul": [], "NVRTC alone": [], "bare launch": [], "call": [],
+            "call, new output": [], "Lua call": [], "Lua call, new output": []}
     with tempfile.TemporaryDirectory() as folder:
         warm, text = os.path.join(folder, "warm"), os.path.join(folder, "matmul.cu")
         run([args.tilesh, "--no-init", "-e", ADD], TILESH_CACHE_DIR=warm)
@@ -79,12 +93,15 @@ def main():
             cold = os.path.join(folder, f"cold{i}")
             took["cold matmul"].append(run([args.tilesh, "--no-init", "-e", MATMUL], TILESH_CACHE_DIR=cold)[0])
             took["NVRTC alone"].append(float(run([sys.executable, __file__, "--compile", text, arch])[1]))
+            calls(args, took)
     middle = {}
     for name, t in took.items():
         middle[name] = statistics.median(t)
-        print(f"{name:12} {middle[name]:7.1f} ms ({min(t):.1f} to {max(t):.1f})")
+        unit, digits = ("us", 2) if "launch" in name or "call" in name else ("ms", 1)
+        print(f"{name:20} {middle[name]:7.{digits}f} {unit} ({min(t):.{digits}f} to {max(t):.{digits}f})")
     print(f"ratio: a warm start {middle['warm add'] - middle['bare']:+.1f} ms of the bare program,"
           f" a cold one {middle['cold matmul'] - middle['bare'] - middle['NVRTC alone']:+.1f} of it and NVRTC")
+    print("ratio: above a bare launch", ", ".join(f"a {n} {middle[n] - middle['bare launch']:+.2f} us" for n in took if "call" in n))
 
 
 if __name__ == "__main__":
