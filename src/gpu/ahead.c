@@ -65,8 +65,7 @@ static void ahead_free(GpuAhead *x) {
 static void make(Guard *guard, void *ctx) {
   GpuAhead *x = ctx;
   x->arena = arena_new(guard, "compiled ahead");
-  x->status =
-      gpu_nvrtc_make(&x->job, &x->key, (GpuStop){x->rt, &x->stop}, x->arena, &x->made, NULL);
+  x->status = gpu_nvrtc_make(&x->job, (GpuStop){x->rt, &x->stop}, x->arena, &x->made, NULL);
   arena_set_guard(x->arena, NULL);
 }
 
@@ -209,6 +208,7 @@ bool gpu_guess(GpuRt *rt, int ordinal, Arena *a, GpuGuess *out) {
     rt->guess.arch[sizeof rt->guess.arch - 1] = '\0';
   }
   *out = rt->guess;
+  rt->driver_guess = rt->guess.driver;
   return rt->guess.arch[0] != '\0';
 }
 
@@ -218,6 +218,7 @@ void gpu_guess_keep(GpuRt *rt, const GpuProps *p) {
   memset(&now, 0, sizeof now); /* the padding is stored too */
   snprintf(now.arch, sizeof now.arch, "%s", p->arch);
   now.sms = p->sms;
+  now.driver = rt->driver_version;
   GpuKey key = guess_key(p->ordinal);
   if (memcmp(&now, &rt->guess, sizeof now) != 0)
     gpu_known_put(rt, &key, &now, sizeof now);

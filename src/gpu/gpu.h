@@ -50,6 +50,7 @@ void gpu_start_async(GpuRt *rt, int ordinal);
 typedef struct GpuGuess {
   char arch[16];
   int sms;
+  int driver; /* its version, 13000 */
 } GpuGuess;
 /* From the cache, by ordinal and $CUDA_VISIBLE_DEVICES; gpu_open keeps it right. False: nothing is
  * known. The memory is for what is read. */

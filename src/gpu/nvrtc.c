@@ -42,9 +42,16 @@ static const char *const *names_for(int driver) {
   return driver > 0 && driver < 13000 ? older : newest;
 }
 
-static void open_locked(GpuRt *rt, int driver) {
+/* While the driver starts: the one that was there the last time. */
+static const char *const *names_now(const GpuRt *rt) {
+  int driver = rt->driver_version;
+  return names_for(driver > 0 ? driver : rt->driver_guess);
+}
+
+static void open_locked(GpuRt *rt) {
+  const char *const *names = names_now(rt);
   Nvrtc *t = &rt->nvrtc;
-  if (!gpu_lib_open(rt, &t->lib, names_for(driver)))
+  if (!gpu_lib_open(rt, &t->lib, names))
     return;
   if (!resolve(t) || t->version(&t->major, &t->minor) != 0) {
     gpu_lib_close(&t->lib);
@@ -52,15 +59,14 @@ static void open_locked(GpuRt *rt, int driver) {
   }
   snprintf(t->version_text, sizeof t->version_text, "%d.%d", t->major, t->minor);
   if (strcmp(t->version_text, rt->known_version) != 0)
-    gpu_version_keep(rt, names_for(driver)[0]);
+    gpu_version_keep(rt, names[0]);
 }
 
 const Nvrtc *gpu_nvrtc(GpuRt *rt, Str *why) {
   Nvrtc *t = &rt->nvrtc;
-  int driver = rt->driver_version;
   pthread_mutex_lock(&rt->lock);
   if (!t->lib.tried)
-    open_locked(rt, driver);
+    open_locked(rt);
   pthread_mutex_unlock(&rt->lock);
   if (t->lib.handle)
     return t;
@@ -77,17 +83,22 @@ const char *gpu_nvrtc_version(GpuRt *rt, Str *why) {
   return t ? t->version_text : NULL;
 }
 
-/* The same for keys of the cache, without opening it where that is known. It stays what it was
- * first said to be. */
-static const char *version_for_keys(GpuRt *rt, Str *why) {
-  int driver = rt->driver_version;
+/* The same for keys of the cache, without opening it where that is known. */
+static bool version_for_keys(GpuRt *rt, char version[16], Str *why) {
+  const char *name = names_now(rt)[0];
   pthread_mutex_lock(&rt->lock);
-  if (!rt->nvrtc.lib.tried && !rt->recalled) {
-    rt->recalled = true;
-    gpu_version_recall(rt, names_for(driver)[0]);
+  if (!rt->nvrtc.lib.tried && rt->recalled != name) {
+    rt->recalled = name;
+    rt->known_version[0] = '\0';
+    gpu_version_recall(rt, name);
   }
+  memcpy(version, rt->nvrtc.lib.tried ? rt->nvrtc.version_text : rt->known_version, 16);
   pthread_mutex_unlock(&rt->lock);
-  return rt->known_version[0] ? rt->known_version : gpu_nvrtc_version(rt, why);
+  if (version[0])
+    return true;
+  const char *opened = gpu_nvrtc_version(rt, why);
+  snprintf(version, 16, "%s", opened ? opened : "");
+  return opened;
 }
 
 /* ---- options and key ----------------------------------------------------------------------- */
@@ -252,15 +263,9 @@ static Status run_nvrtc(const GpuCompile *job, const Options *o, GpuStop stop, A
   return st;
 }
 
-/* Not where the library was replaced between the making of its keys and its opening. */
-static bool key_is_true(const GpuRt *rt) {
-  const char *known = rt->known_version;
-  return !known[0] || strcmp(known, rt->nvrtc.version_text) == 0;
-}
-
-/* Only what can be read goes to the disk, under the version that made it. */
-Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
-                      GpuStored *out, Str *why) {
+/* Only what can be read goes to the disk, under the version that made it: the library may have been
+ * replaced since the job's key was made. */
+Status gpu_nvrtc_make(const GpuCompile *job, GpuStop stop, Arena *a, GpuStored *out, Str *why) {
   Options o;
   Parts parts = {0};
   GpuImage image = {0};
@@ -277,15 +282,15 @@ Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Ar
     return ST_COMPILE;
   }
   out->data = pack(&parts, a, &out->n);
-  if (key_is_true(stop.rt))
-    gpu_cache_put(stop.rt, key, out->data, out->n);
+  GpuKey key = key_of(stop.rt, stop.rt->nvrtc.version_text, job, &o);
+  gpu_cache_put(stop.rt, &key, out->data, out->n);
   return ST_OK;
 }
 
 Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why) {
   Options o;
-  const char *version = version_for_keys(rt, why);
-  if (!version)
+  char version[16];
+  if (!version_for_keys(rt, version, why))
     return ST_DEVICE;
   if (!make_options(job, &o)) {
     gpu_say(why, "too many compiler options, or a too long name of an architecture");
@@ -308,7 +313,7 @@ Status gpu_compile(GpuRt *rt, const GpuCompile *job, Arena *a, GpuImage **out, S
   if (!gpu_ahead_take(rt, &key, a, &stored) || !unpack(stored.data, stored.n, a, &parts)) {
     image->cached = gpu_cache_get(rt, &key, a, &stored.data, &stored.n) &&
                     unpack(stored.data, stored.n, a, &parts);
-    st = image->cached ? ST_OK : gpu_nvrtc_make(job, &key, (GpuStop){rt, NULL}, a, &stored, why);
+    st = image->cached ? ST_OK : gpu_nvrtc_make(job, (GpuStop){rt, NULL}, a, &stored, why);
     if (st != ST_OK)
       return st;
     if (!image->cached)

@@ -54,12 +54,13 @@ struct GpuRt {
   char build_id[80];
   pthread_mutex_t lock; /* of nvrtc and of what is known of it */
   Nvrtc nvrtc;
-  bool recalled;               /* known_version was looked for */
-  char known_version[16];      /* of the NVRTC that would be opened; empty: not known */
+  const char *recalled;        /* the name whose version was looked for last */
+  char known_version[16];      /* of the NVRTC that would be opened by it; empty: not known */
   pthread_mutex_t driver_lock; /* of driver; its own, for starting a driver takes long */
   Driver *driver;              /* NULL until first use */
   Gpu *current;                /* whose context the calling thread has */
   _Atomic int driver_version;  /* 13000; 0 until it is loaded */
+  _Atomic int driver_guess;    /* what it will be, by the last gpu_guess; 0: not known */
   pthread_t starter;
   bool started, joined; /* the helper thread of gpu_start_async */
   GpuGuess guess;       /* of gpu_guess; no arch: none */
@@ -123,8 +124,7 @@ typedef struct GpuStop {
 /* The key of a job; the statuses of gpu_compile where it has none. */
 Status gpu_compile_key(GpuRt *rt, const GpuCompile *job, GpuKey *out, Str *why);
 /* Compiles, and stores in the cache; the statuses of gpu_compile. On any thread. */
-Status gpu_nvrtc_make(const GpuCompile *job, const GpuKey *key, GpuStop stop, Arena *a,
-                      GpuStored *out, Str *why);
+Status gpu_nvrtc_make(const GpuCompile *job, GpuStop stop, Arena *a, GpuStored *out, Str *why);
 /* After device `ordinal` was opened: what the next gpu_guess says. */
 void gpu_guess_keep(GpuRt *rt, const GpuProps *p);
 /* Waits for a compilation with that key that gpu_compile_start began, and copies what it came to

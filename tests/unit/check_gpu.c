@@ -661,6 +661,35 @@ START_TEST(version_without_opening) {
 }
 END_TEST
 
+/* The driver that was there the last time decides while it starts. */
+START_TEST(an_older_driver_wants_an_older_compiler) {
+  static const int drivers[] = {12040, 13000};
+  Fixture f = setup();
+  char folder[128], real[128], name[64];
+  Asked there = key_in(&(GpuConfig){.no_cache = true});
+  if (there.status == ST_OK) {
+    link_nvrtc(&f, there.path, folder, real);
+    for (int i = 0; i < 2; i++) {
+      GpuConfig cfg = {.cache_dir = f.dir, .library_path = folder};
+      GpuProps props = {.arch = "sm_90a", .sms = 132};
+      GpuGuess guess;
+      GpuRt *rt = gpu_rt_new(&cfg);
+      rt->driver_version = drivers[i];
+      gpu_guess_keep(rt, &props);
+      gpu_rt_free(rt);
+      rt = gpu_rt_new(&cfg);
+      ck_assert(gpu_guess(rt, 0, f.a, &guess));
+      ck_assert(guess.sms == 132 && guess.driver == drivers[i]);
+      snprintf(name, sizeof name, "libnvrtc.so.%d", drivers[i] / 1000);
+      ck_assert_ptr_nonnull(gpu_nvrtc(rt, NULL));
+      ck_assert_ptr_nonnull(strstr(rt->nvrtc.lib.path, name));
+      gpu_rt_free(rt);
+    }
+  }
+  teardown(&f);
+}
+END_TEST
+
 static bool asked; /* to stop */
 static bool stop_asked(void *ctx) {
   (void)ctx;
@@ -908,6 +937,7 @@ int main(void) {
   tcase_add_test(c, errors_carry_the_log);
   tcase_add_test(c, key_covers_everything);
   tcase_add_test(c, version_without_opening);
+  tcase_add_test(c, an_older_driver_wants_an_older_compiler);
   tcase_add_test(c, compiling_is_interrupted);
   tcase_add_test(c, begun_beside_and_taken);
   tcase_add_test(c, as_many_beside_as_may);
