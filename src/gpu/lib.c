@@ -49,19 +49,25 @@ static bool try_folder(GpuLib *lib, const char *folder, const char *name) {
   return ok;
 }
 
-/* One ':'-separated path. */
-static bool try_path(GpuLib *lib, const char *path, const char *name) {
-  while (*path) {
-    size_t n = strcspn(path, ":");
-    char folder[512];
-    if (n > 0 && n < sizeof folder) {
-      memcpy(folder, path, n);
+bool gpu_next_folder(const char **list, char folder[GPU_FOLDER]) {
+  while (**list) {
+    const char *at = *list;
+    size_t n = strcspn(at, ":");
+    *list += n + (at[n] == ':');
+    if (n > 0 && n < GPU_FOLDER) {
+      memcpy(folder, at, n);
       folder[n] = '\0';
-      if (try_folder(lib, folder, name))
-        return true;
+      return true;
     }
-    path += n + (path[n] == ':');
   }
+  return false;
+}
+
+static bool try_path(GpuLib *lib, const char *path, const char *name) {
+  char folder[GPU_FOLDER];
+  while (gpu_next_folder(&path, folder))
+    if (try_folder(lib, folder, name))
+      return true;
   return false;
 }
 

@@ -26,6 +26,9 @@ typedef struct GpuLib {
  * lib.c. Fills in lib; true if it is open. */
 bool gpu_lib_open(GpuRt *rt, GpuLib *lib, const char *const *names);
 void gpu_lib_close(GpuLib *lib);
+enum { GPU_FOLDER = 512 }; /* bytes of a folder's name; a longer one is passed over */
+/* The next folder of a list separated by ':', and the list behind it; false at the end. */
+bool gpu_next_folder(const char **list, char folder[GPU_FOLDER]);
 /* Puts the address of a function into *fn (a pointer to function, of any type). */
 bool gpu_lib_symbol(GpuLib *lib, const char *symbol, void *fn);
 

@@ -42,16 +42,9 @@ static void hash_place(GpuHash *h, const char *path) {
 }
 
 static void hash_folders(GpuHash *h, const char *list) {
-  while (*list) {
-    size_t n = strcspn(list, ":");
-    char folder[512];
-    if (n > 0 && n < sizeof folder) {
-      memcpy(folder, list, n);
-      folder[n] = '\0';
-      hash_place(h, folder);
-    }
-    list += n + (list[n] == ':');
-  }
+  char folder[GPU_FOLDER];
+  while (gpu_next_folder(&list, folder))
+    hash_place(h, folder);
 }
 
 /* Of all places from which the first name would be opened before any other. */
