@@ -8,6 +8,7 @@
  */
 #include "cost.h"
 #include "expand_dot.h"
+#include "sched.h"
 
 enum { MOST_RESULTS = 16, MOST_REGISTERS = 255, LEAST_STAGES = 2, BARRIER_BYTES = 1024 };
 /* Registers beside results and operands: addresses of copies on their way above all, which a single
@@ -61,13 +62,6 @@ static void need_dot(Need *x, const IrDot *d) {
         m * ir_region_extent(&d->a, 1) * (int64_t)dtype_size(d->a.buf->dtype) / 4 / x->threads;
 }
 
-static int64_t bytes_of(const IrBuffer *b) {
-  int64_t n = (int64_t)dtype_size(b->dtype), c = 0;
-  for (int d = 0; d < b->rank; d++)
-    n *= ir_is_const(b->extent[d], &c) ? c : 1;
-  return n;
-}
-
 static void need_block(Need *x, IrBlock *b) {
   IrBlock *inner;
   for (size_t i = 0; i < b->n; i++) {
@@ -76,10 +70,10 @@ static void need_block(Need *x, IrBlock *b) {
     if (st->kind == IRK_DOT)
       need_dot(x, &st->as.dot);
     if (st->kind == IRK_ALLOC && st->as.alloc->space == IRS_SHARED)
-      x->shared += bytes_of(st->as.alloc);
+      x->shared += sched_tile_bytes(st->as.alloc);
     if (st->kind == IRK_COPY && x->ahead && st->as.copy.dst.buf->space == IRS_SHARED &&
         st->as.copy.src.buf->space == IRS_GLOBAL)
-      x->shared += (LEAST_STAGES - 1) * bytes_of(st->as.copy.dst.buf);
+      x->shared += (LEAST_STAGES - 1) * sched_tile_bytes(st->as.copy.dst.buf);
     x->ahead |= st->kind == IRK_FOR && st->as.loop.loop == IRF_PIPELINED && st->as.loop.stages != 1;
     for (int j = 0; st->kind != IRK_MAP && (inner = ir_nested(st, j)); j++)
       need_block(x, inner);

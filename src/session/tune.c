@@ -94,9 +94,8 @@ static double cost_of(Tuning *t, const IrKernel *k) {
   }
   DiagSink sink;
   diag_init(&sink, t->arena);
-  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors ||
-      b->grid[0] * b->grid[1] * b->grid[2] == 0 ||
-      !target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL)))
+  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors || !b->grid[0] || !b->grid[1] ||
+      !b->grid[2] || !target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL)))
     return -1;
   return lower_cost(k, b, session_target(t->s), session_sms(t->s));
 }
