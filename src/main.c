@@ -46,6 +46,7 @@ static void set_signals(bool prompt) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGBUS, &(struct sigaction){.sa_handler = on_lost_file}, NULL);
   signal(SIGPIPE, SIG_IGN); /* a reader that is gone is a failed write, exit status 2 */
+  signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow */
 }
 
 /* A closed descriptor must not become that of the next file that is opened, or the program's output

@@ -82,6 +82,7 @@ static int open_shard(const GpuRt *rt, int shard, bool make) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0 && !folder_is_ours(fd)) {
     close(fd);
+    errno = 0; /* the system has nothing against it */
     return -1;
   }
   return fd;

@@ -47,10 +47,21 @@ static void hash_folders(GpuHash *h, const char *list) {
     hash_place(h, folder);
 }
 
-/* Of all places from which the first name would be opened before any other. */
-static GpuKey places(const GpuRt *rt, const char *name) {
+/* Whether the loader reads a list as it stands here: it takes `;` too, an empty part is the folder
+ * that the program runs in, and $ORIGIN and its like are replaced. */
+static bool is_plain(const char *list) {
+  size_t n = strlen(list);
+  return n == 0 ||
+         (!strpbrk(list, ";$") && list[0] != ':' && list[n - 1] != ':' && !strstr(list, "::"));
+}
+
+/* Of all places from which the first name would be opened before any other; false: not all are
+ * known. */
+static bool find_places(const GpuRt *rt, const char *name, GpuKey *out) {
   const char *loader = getenv("LD_LIBRARY_PATH");
   GpuHash h;
+  if (!rt->only_library_path && loader && !is_plain(loader))
+    return false;
   gpu_hash_begin(&h);
   gpu_hash_text(&h, "NVRTC");
   gpu_hash_text(&h, rt->build_id);
@@ -61,7 +72,8 @@ static GpuKey places(const GpuRt *rt, const char *name) {
   else
     hash_folders(&h, loader ? loader : "");
   hash_place(&h, "/etc/ld.so.cache");
-  return gpu_hash_end(&h);
+  *out = gpu_hash_end(&h);
+  return true;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -85,9 +97,9 @@ static void read_entry(Guard *guard, void *ctx) {
 }
 
 void gpu_version_recall(GpuRt *rt, const char *name) {
-  Reading r = {.rt = rt, .key = places(rt, name)};
+  Reading r = {.rt = rt};
   Known now;
-  if (guard_run(read_entry, &r) != ST_OK || !r.there)
+  if (!find_places(rt, name, &r.key) || guard_run(read_entry, &r) != ST_OK || !r.there)
     return;
   r.known.path[sizeof r.known.path - 1] = '\0';
   r.known.version[sizeof r.known.version - 1] = '\0';
@@ -116,6 +128,7 @@ void gpu_version_keep(GpuRt *rt, const char *name) {
     return;
   memcpy(now.path, info.dli_fname, strlen(info.dli_fname));
   memcpy(now.version, t->version_text, strlen(t->version_text));
-  GpuKey key = places(rt, name);
-  gpu_known_put(rt, &key, &now, sizeof now);
+  GpuKey key;
+  if (find_places(rt, name, &key))
+    gpu_known_put(rt, &key, &now, sizeof now);
 }

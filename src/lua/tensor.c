@@ -207,9 +207,10 @@ static int length(lua_State *L) {
 /* (t, i) to i + 1 and t[i + 1], or nil behind the last. */
 static int next_part(lua_State *L) {
   Access a = access_of(L);
-  lua_Integer i = luaL_checkinteger(L, 2) + 1;
-  if (i >= a.x.as.tensor->extent[0])
+  lua_Integer i = luaL_checkinteger(L, 2);
+  if (i >= a.x.as.tensor->extent[0] - 1)
     return 0;
+  i++;
   a.index = (Index){.v = {{.kind = TIX_INT, .start = i, .step = 1}}, .n = 1};
   luat_enter(L, run_index, &a);
   lua_pushinteger(L, i);

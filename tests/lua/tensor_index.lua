@@ -25,3 +25,5 @@ for i, x in ipairs(tile.zeros("f32", 0)) do print("none") end
 for i, x in ipairs({"a", "b"}) do print(i, x) end
 print(pcall(ipairs, tile.tensor("f32", 1)))
 print(pcall(ipairs))
+local step, over = ipairs(tile.zeros("f32", 3))
+print(select("#", step(over, math.maxinteger)), step(over, 1))

@@ -184,8 +184,9 @@ END_TEST
 START_TEST(cache_others_can_write_to_is_not_used) {
   Fixture f = setup();
   cache_store(&f, "a", "alpha");
-  shell(&f, "chmod 0777 $D/cubin/*");
+  shell(&f, "mkdir -p $D/cubin/0; chmod 0777 $D/cubin/*");
   ck_assert(!cache_holds(&f, "a", "alpha"));
+  ck_assert_str_eq(gpu_cache_info(f.rt).problem, "writable by other users");
   teardown(&f);
 }
 END_TEST
@@ -661,6 +662,23 @@ START_TEST(version_without_opening) {
 }
 END_TEST
 
+/* Where the loader would look in folders that are not named plainly, it is asked every time. */
+START_TEST(version_is_asked_for_where_places_are_odd) {
+  static const char *const odd[] = {"/nowhere;/nothing", ":/nowhere", "/nowhere:", "/a::/b",
+                                    "$ORIGIN"};
+  Fixture f = setup();
+  GpuConfig cfg = {.cache_dir = f.dir};
+  bool there = key_in(&cfg).status == ST_OK;
+  for (size_t i = 0; i < sizeof odd / sizeof *odd && there; i++) {
+    setenv("LD_LIBRARY_PATH", odd[i], 1);
+    for (int again = 0; again < 2; again++)
+      ck_assert(key_in(&cfg).opened);
+  }
+  unsetenv("LD_LIBRARY_PATH");
+  teardown(&f);
+}
+END_TEST
+
 /* The driver that was there the last time decides while it starts. */
 START_TEST(an_older_driver_wants_an_older_compiler) {
   static const int drivers[] = {12040, 13000};
@@ -937,6 +955,7 @@ int main(void) {
   tcase_add_test(c, errors_carry_the_log);
   tcase_add_test(c, key_covers_everything);
   tcase_add_test(c, version_without_opening);
+  tcase_add_test(c, version_is_asked_for_where_places_are_odd);
   tcase_add_test(c, an_older_driver_wants_an_older_compiler);
   tcase_add_test(c, compiling_is_interrupted);
   tcase_add_test(c, begun_beside_and_taken);
