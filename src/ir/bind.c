@@ -70,6 +70,11 @@ bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out) {
   return host_eval(&h, e, out);
 }
 
+bool ir_known_eval(const IrExpr *e, const IrBinding *b, const bool *known, Scalar *out) {
+  HostEval h = {b, known, HOST_BUDGET};
+  return host_eval(&h, e, out);
+}
+
 /* The value of an integer expression whose variables are all bound so far.
  * False also where evaluating faults. */
 static bool known_value(const Bind *x, const IrExpr *e, int64_t *out) {

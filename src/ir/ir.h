@@ -152,5 +152,8 @@ bool ir_bind(const IrKernel *k, IrBinding *b, int64_t sms, DiagSink *sink);
 IrBinding *ir_binding_new(Arena *a, const IrKernel *k); /* nothing is bound yet */
 /* Evaluates an expression of bound variables; false where it faults (division by zero). */
 bool ir_host_eval(const IrExpr *e, const IrBinding *b, Scalar *out);
+/* The same where only the variables of which known[id] is set are bound; false also where e has
+ * another. */
+bool ir_known_eval(const IrExpr *e, const IrBinding *b, const bool *known, Scalar *out);
 
 #endif

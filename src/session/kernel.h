@@ -159,8 +159,12 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
 EvalOptions session_eval_options(Session *s, EvalChecks checks);
 /* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
-/* Sets the tile sizes of a product that are `auto` and not set, by its cost at the arguments'
- * extents, where the target has a schedule that the model knows. */
+/* FALSE: an assert of the kernel's is sure to fail, by what the shapes bound in b, constants and
+ * the target say. Binds what it learns of the kernel's own scalars in b too. */
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b);
+/* Sets the sizes that are `auto` and not set: to such as the kernel's asserts allow at the
+ * arguments' extents, where there are any; those of a product's tiles by its cost, where the target
+ * has a schedule that the model knows. */
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
 /* A compile-time parameter, by its index, and a value for it. */
 typedef struct SpecStatic {

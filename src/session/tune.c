@@ -1,18 +1,23 @@
-/* tune.c: tile sizes that the author left to the compiler (`auto`).
+/* tune.c: sizes that the author left to the compiler (`auto`).
  *
  * In: a specialisation whose dtypes and static extents are bound, and the arguments' shapes. Out:
- * the `auto` parameters that decide a product's tile set to the sizes of least cost (lower_cost).
- * Which parameter decides what is found out by trying: the kernel is built with each one set to a
- * value that nothing else has.
+ * one `auto` parameter twice or half as large as often as it takes, where the kernel's asserts
+ * would fail (`assert N <= B`); the parameters that decide a product's tile set to the sizes of
+ * least cost (lower_cost) of those that the asserts allow. Which parameter decides what is found
+ * out by trying: the kernel is built with each one set to a value that nothing else has.
  * Always holds: what the program sets stays, results do not depend on what is chosen, and the
- * choice is made once for a kernel, its settings and the shapes. Tests:
- * tests/lower/schedule_product.tile, tests/lower/auto_*.tile.
+ * choice is made once for a kernel, its settings and the shapes; where no size is allowed, the
+ * author's stays, and its assert says why. Tests: tests/lower/schedule_product.tile,
+ * tests/lower/auto_*.tile, tests/lang/auto_asserts.tile.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "kernel.h"
 
 enum { MOST_AUTOS = 8, MOST_CHOICES = 1024, ROW_BYTES = 128 };
+/* Bytes of a tile in registers: what leaves room for others, and what is ever chosen. */
+enum { TILE_BYTES = 65536, MOST_TILE_BYTES = 131072, MOST_EXTENT = 65536, DOUBLINGS = 12 };
 
 /* What a parameter may decide. */
 typedef enum Side { ROWS, COLUMNS, STAGES, DEPTH, SIDES } Side;
@@ -26,15 +31,27 @@ typedef struct Tuning {
   const SemaKernel *k;
   const SemaSpec *spec;
   const SemaArg *args;
-  Arena *keep;     /* of what is chosen */
-  Arena *arena;    /* of what is tried */
-  int side[SIDES]; /* index of the parameter that decides it; -1: none */
+  Arena *keep;                 /* of what is chosen */
+  Arena *arena;                /* of what is tried */
+  int side[SIDES];             /* index of the parameter that decides it; -1: none */
+  SpecStatic base[MOST_AUTOS]; /* what the asserts ask for */
+  size_t nbase;
+  int64_t tile; /* bytes of the greatest tile in registers by the author's sizes */
 } Tuning;
 
 /* ---------------------------------------------------------------- trying */
 
+/* With what the asserts ask for, then what is set here. */
 static const IrKernel *try_build(Tuning *t, const SpecStatic *set, size_t n) {
-  return spec_ir_with(t->s, t->arena, t->k, t->spec, set, n);
+  SpecStatic all[MOST_AUTOS + SIDES];
+  memcpy(all, t->base, t->nbase * sizeof *all);
+  for (size_t i = 0; i < n; i++)
+    all[t->nbase + i] = set[i];
+  return spec_ir_with(t->s, t->arena, t->k, t->spec, all, t->nbase + n);
+}
+
+static bool is_free(const Tuning *t, size_t i) {
+  return t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET;
 }
 
 /* What a parameter decides, if it is one thing of the first product: what has its value when it is
@@ -57,7 +74,7 @@ static void find_sides(Tuning *t, const LowerProduct *plain) {
   for (int i = 0; i < SIDES; i++)
     t->side[i] = -1;
   for (size_t i = 0, n = 0; i < t->k->nstatics && n < MOST_AUTOS; i++)
-    if (t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET) {
+    if (is_free(t, i)) {
       if (!find_side(t, plain, (int)i, 320)) /* more stages than there may be */
         find_side(t, plain, (int)i, 7);
       n++;
@@ -78,9 +95,9 @@ static IrTensorArg tensor_like(const SemaArg *arg) {
   return x;
 }
 
-/* Scalars are 0, so that what is chosen does not change with them: a grid that they make empty is
- * not known. Negative: nothing can be said, or the program's own tiles do not fit. */
-static double cost_of(Tuning *t, const IrKernel *k) {
+/* Scalars are 0, so that what is chosen does not change with them. NULL: the arguments do not fit,
+ * which the call will say. */
+static IrBinding *bind(Tuning *t, const IrKernel *k) {
   IrBinding *b = ir_binding_new(t->arena, k);
   for (size_t i = 0; i < k->params.n; i++) {
     const IrParam *p = &k->params.v[i];
@@ -94,8 +111,19 @@ static double cost_of(Tuning *t, const IrKernel *k) {
   }
   DiagSink sink;
   diag_init(&sink, t->arena);
-  if (!ir_bind(k, b, session_sms(t->s), &sink) || sink.errors || !b->grid[0] || !b->grid[1] ||
-      !b->grid[2] || !target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL)))
+  return ir_bind(k, b, session_sms(t->s), &sink) && !sink.errors ? b : NULL;
+}
+
+static bool fits_shared(Tuning *t, const IrKernel *k) {
+  return target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL));
+}
+
+/* A grid that scalars make empty is not known. Negative: nothing can be said, an assert forbids it,
+ * or the program's own tiles do not fit. */
+static double cost_of(Tuning *t, const IrKernel *k) {
+  IrBinding *b = bind(t, k);
+  if (!b || !b->grid[0] || !b->grid[1] || !b->grid[2] || !kernel_suits(t->arena, k, b) ||
+      !fits_shared(t, k))
     return -1;
   return lower_cost(k, b, session_target(t->s), session_sms(t->s));
 }
@@ -134,14 +162,12 @@ static int64_t deeper(const Tuning *t, const LowerProduct *p) {
 }
 
 /* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
-static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
+static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tuned *out) {
   static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
                                     {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
   bool groups = session_target(t->s)->arch >= ARCH_SM90A;
   int64_t deep = groups ? deeper(t, p) : 0;
   Choice own = {.cost = cost_of(t, plain), .p = *p}, best = own;
-  Tuned *out = ARENA_NEW(t->keep, Tuned);
-  out->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
   if (deep) /* the author's own has to be better to stay */
     best.cost = -1;
   for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
@@ -155,7 +181,82 @@ static Tuned *choose(Tuning *t, const IrKernel *plain, const LowerProduct *p) {
       out->value[t->side[i < 2 ? i : DEPTH]] = best.tile[i];
   if (t->side[STAGES] >= 0 && best.cost >= 0 && p->products == 1 && groups)
     out->value[t->side[STAGES]] = stages_of(t, &best.p);
-  return out;
+}
+
+/* ---------------------------------------------------------------- asserts */
+
+/* Whether its asserts hold; also where nothing is known, or where the arguments do not fit. */
+static bool suits(Tuning *t, const IrKernel *k) {
+  IrBinding *b = bind(t, k);
+  return !b || kernel_suits(t->arena, k, b);
+}
+
+/* Bytes of the greatest tile in registers; INT64_MAX where the shared tiles do not fit. */
+static int64_t greatest_tile(Tuning *t, const IrKernel *k) {
+  int64_t most = 0;
+  for (size_t i = 0; i < k->buffers.n; i++) {
+    const IrBuffer *b = k->buffers.v[i];
+    int64_t bytes = (int64_t)dtype_size(b->dtype), extent;
+    for (int d = 0; d < b->rank && b->space == IRS_FRAGMENT; d++)
+      bytes =
+          ir_is_const(b->extent[d], &extent) && extent < MOST_EXTENT * 2 ? bytes * extent : bytes;
+    most = b->space == IRS_FRAGMENT && bytes > most ? bytes : most;
+  }
+  return fits_shared(t, k) ? most : INT64_MAX;
+}
+
+/* The value of an integer parameter that nothing sets; 0: another kind. */
+static int64_t own_value(Tuning *t, size_t i) {
+  SemaValue v = {.kind = SV_UNSET};
+  bool has = is_free(t, i) && sema_value(t->arena, t->k, t->spec, i, &v);
+  return has && v.kind == SV_INT && v.num.as.i > 0 && v.num.as.i <= MOST_EXTENT ? v.num.as.i : 0;
+}
+
+static int64_t at_least_own(const Tuning *t, int64_t bytes) {
+  return bytes > t->tile ? bytes : t->tile;
+}
+
+/* The others half as large as often as it takes for the greatest tile to leave room. */
+static int64_t make_room(Tuning *t, int64_t bytes) {
+  size_t grown = t->base[0].at;
+  int64_t room = at_least_own(t, TILE_BYTES);
+  for (size_t i = 0; i < t->k->nstatics && t->nbase < MOST_AUTOS; i++) {
+    size_t at = t->nbase;
+    for (int64_t x = i == grown ? 0 : own_value(t, i) / 2; x >= 1 && bytes > room; x /= 2) {
+      SpecStatic set = {i, x};
+      const IrKernel *k = try_build(t, &set, 1);
+      int64_t now = k && suits(t, k) ? greatest_tile(t, k) : INT64_MAX;
+      if (now >= bytes)
+        break;
+      bytes = now;
+      t->base[at] = set;
+      t->nbase = at + 1;
+    }
+  }
+  return bytes;
+}
+
+/* One parameter's value; false, with nothing set: it is not allowed or its tiles are too large. */
+static bool try_value(Tuning *t, size_t i, int64_t value) {
+  t->base[0] = (SpecStatic){i, value};
+  t->nbase = 1;
+  const IrKernel *k = try_build(t, NULL, 0);
+  if (k && suits(t, k) && make_room(t, greatest_tile(t, k)) <= at_least_own(t, MOST_TILE_BYTES))
+    return true;
+  t->nbase = 0;
+  return false;
+}
+
+/* The nearest value of a parameter with which every assert holds; where there is none, nothing. */
+static void meet_asserts(Tuning *t) {
+  for (int times = 1; times <= DOUBLINGS; times++)
+    for (size_t i = 0; i < t->k->nstatics; i++) {
+      int64_t own = own_value(t, i);
+      if (own && own << times <= MOST_EXTENT && try_value(t, i, own << times))
+        return;
+      if (own >> times && try_value(t, i, own >> times))
+        return;
+    }
 }
 
 /* ---------------------------------------------------------------- remembering */
@@ -184,24 +285,46 @@ static void make_key(Tuning *t, Str *key) {
   }
 }
 
-static Tuned *find(Tuning *t) {
-  LowerProduct p;
-  const IrKernel *plain = try_build(t, NULL, 0);
-  if (!plain || !lower_product(plain, &p) || !p.size || plain->threads)
-    return NULL;
-  find_sides(t, &p);
-  return t->side[ROWS] >= 0 && t->side[COLUMNS] >= 0 ? choose(t, plain, &p) : NULL;
-}
-
 /* Products that tensor cores may multiply: the first tensor tells. */
-static bool worth_it(const Tuning *t) {
+static bool may_multiply(const Tuning *t) {
   size_t bits = 0;
   for (size_t i = 0; i < t->k->ninputs && !bits; i++)
     bits = t->args[i].given && t->args[i].tensor ? dtype_bits(t->args[i].dtype) : 0;
-  bool autos = false;
+  bool gpu = t->s->options.arch || t->s->ahead ||
+             (t->s->options.emit == EMIT_NOTHING && device_is_gpu(t->s));
+  return gpu && session_target(t->s)->arch >= ARCH_SM80 && bits >= 8 && bits <= 32;
+}
+
+static void choose_product(Tuning *t, const IrKernel *plain, Tuned *out) {
+  LowerProduct p;
+  if (!lower_product(plain, &p) || !p.size || plain->threads)
+    return;
+  find_sides(t, &p);
+  if (t->side[ROWS] >= 0 && t->side[COLUMNS] >= 0)
+    choose(t, plain, &p, out);
+}
+
+static Tuned *find(Tuning *t) {
+  const IrKernel *plain = try_build(t, NULL, 0);
+  Tuned *out = ARENA_NEW(t->keep, Tuned);
+  out->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
+  if (plain && !suits(t, plain)) {
+    t->tile = greatest_tile(t, plain);
+    meet_asserts(t);
+    plain = try_build(t, NULL, 0);
+  }
+  for (size_t i = 0; i < t->nbase; i++)
+    out->value[t->base[i].at] = t->base[i].value;
+  if (plain && may_multiply(t))
+    choose_product(t, plain, out);
+  return out;
+}
+
+static bool has_free(const Tuning *t) {
   for (size_t i = 0; i < t->k->nstatics; i++)
-    autos |= t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET;
-  return autos && bits >= 8 && bits <= 32;
+    if (is_free(t, i))
+      return true;
+  return false;
 }
 
 /* The arena of a kernel's choices, under the boundary that is open now; past the bound all of them
@@ -220,11 +343,11 @@ static Arena *remembered(Session *s, KernelInfo *info) {
 }
 
 void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
-  Tuning t = {s, info->sema, spec, args, NULL, NULL, {-1, -1, -1, -1}};
-  bool gpu = s->options.arch || s->ahead || (s->options.emit == EMIT_NOTHING && device_is_gpu(s));
-  if (!gpu || session_target(s)->arch < ARCH_SM80 || !worth_it(&t))
+  Tuning t = {.s = s, .k = info->sema, .spec = spec, .args = args, .side = {-1, -1, -1, -1}};
+  if (!has_free(&t))
     return;
   Str key = session_str(s);
+  str_add(&key, may_multiply(&t) ? "products," : "");
   make_key(&t, &key);
   t.keep = remembered(s, info);
   Tuned *found = map_getn(info->tuned, str_text(&key), key.n);
@@ -232,9 +355,9 @@ void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *ar
     t.arena = arena_new(s->guard, "tile sizes");
     found = find(&t);
     arena_free(t.arena);
-    map_setn(info->tuned, str_text(&key), key.n, found ? found : ARENA_NEW(t.keep, Tuned));
+    map_setn(info->tuned, str_text(&key), key.n, found);
   }
-  for (size_t i = 0; found && found->value && i < info->sema->nstatics; i++)
+  for (size_t i = 0; i < info->sema->nstatics; i++)
     if (found->value[i])
       spec_set(spec, i, found->value[i]);
 }
