@@ -220,6 +220,6 @@ void gpu_matmul_free(GpuMatmul *p) {
     p->f.pref_free(p->pref);
   if (p->f.handle)
     p->f.destroy(p->f.handle);
-  (void)gpu_free(p->g, p->workspace);
+  (void)gpu_free(p->g, p->workspace, WORKSPACE);
   free(p);
 }

@@ -471,6 +471,7 @@ Status gpu_open(GpuRt *rt, int ordinal, Gpu **out, Str *why) {
  * looked at: there is nobody to tell. */
 static void close_driver_side(Gpu *g) {
   const Driver *d = g->d;
+  gpu_kept_drop(g);
   if (g->main)
     (void)d->stream_sync(g->main);
   for (size_t i = 0; i < 2; i++) {
@@ -510,6 +511,8 @@ void gpu_close(Gpu *g) {
     g->rt->driver->warmed = false; /* gpu_driver_free leaves it alone too */
   if (g->rt->current == g)
     g->rt->current = NULL;
+  for (size_t i = 0; i < KEPT_SIZES; i++)
+    free(g->kept[i].p);
   arena_free(g->tmap_arena);
   arena_free(g->why_arena);
   free(g);

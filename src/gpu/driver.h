@@ -50,6 +50,14 @@ typedef struct Staging { /* pinned host memory that copies go through */
   bool busy;
 } Staging;
 
+/* Small memory given back and not handed out again yet, all of one size. */
+enum { KEPT_SIZES = 64, KEPT_UNIT = 512, KEPT_BLOCK = 1 << 20, KEPT_ALL = 64 << 20 };
+typedef struct Kept {
+  size_t bytes; /* of each; a multiple of KEPT_UNIT, at most KEPT_BLOCK */
+  size_t n, cap;
+  CUdeviceptr *p;
+} Kept;
+
 /* What host and device share. The stop word itself is device memory, written by copying one of
  * these by the copy engine: a fill would be a kernel, and find no room beside one that does not
  * end. */
@@ -66,6 +74,8 @@ struct Gpu {
   GpuProps props;
   CUstream main, stopper;
   CUmemoryPool pool; /* NULL: plain allocation */
+  Kept kept[KEPT_SIZES];
+  size_t kept_bytes; /* of all of them, at most KEPT_ALL */
   CUdeviceptr stop_word;
   GpuWords *words; /* pinned memory of the host, mapped */
   CUdeviceptr fault_device;
@@ -90,6 +100,8 @@ Status gpu_result(Gpu *g, CUresult r, const char *call, const char *detail);
 bool gpu_alive(Gpu *g);
 /* Sets gpu_why. */
 Status gpu_refuse(Gpu *g, Status st, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Memory that was given back goes to the driver. */
+void gpu_kept_drop(Gpu *g);
 /* Waits for an event, or with e NULL for a stream, polling for interrupts; ST_INTERRUPTED then,
  * with the work still running. */
 Status gpu_wait(Gpu *g, CUevent e, CUstream s);

@@ -172,8 +172,8 @@ bool gpu_lost(const Gpu *g);
  * in the message of ST_NOMEM; unused memory of the pool is given back before giving up. bytes 0
  * gives a pointer that may be freed. */
 Status gpu_alloc(Gpu *g, size_t bytes, const char *what, GpuPtr *out);
-/* After all work queued so far. 0 is allowed. */
-Status gpu_free(Gpu *g, GpuPtr p);
+/* After all work queued so far; `bytes` as it was asked for. p 0 is allowed. */
+Status gpu_free(Gpu *g, GpuPtr p, size_t bytes);
 /* Host to device; src may be reused on return, the device side is in order of the main stream. */
 Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n);
 /* Device to host; waits for all that was queued before. */

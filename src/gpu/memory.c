@@ -2,13 +2,74 @@
  *
  * Goes in: sizes, host and device addresses. Comes out: memory of the stream-ordered pool (plain
  * allocation where the driver has none), bytes moved. Always holds: all of it is in the order of
- * the main stream; large copies go through two pinned buffers in turn, so that one is filled while
- * the other travels, and Ctrl-C is seen between pieces. Tests:
+ * the main stream, so small memory that was given back is handed out again without asking the
+ * driver, which would take a microsecond for it; large copies go through two pinned buffers in
+ * turn, so that one is filled while the other travels, and Ctrl-C is seen between pieces. Tests:
  * tests/unit/check_gpu_fake.c, check_gpu_device.c (with a GPU).
  */
 #include "driver.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- memory that was given back ------------------------------------------------------------ */
+
+/* What is asked of the driver for so many bytes: small memory in the steps of its pool. */
+static size_t rounded(size_t bytes) {
+  if (bytes > KEPT_BLOCK)
+    return bytes;
+  return bytes ? (bytes + KEPT_UNIT - 1) / KEPT_UNIT * KEPT_UNIT : KEPT_UNIT;
+}
+
+/* One size has the place at a time; powers of two do not meet there. */
+static Kept *kept_place(Gpu *g, size_t bytes) {
+  return &g->kept[(uint32_t)(bytes / KEPT_UNIT) * UINT32_C(0x9e3779b1) >> 26];
+}
+
+static CUresult raw_free(Gpu *g, CUdeviceptr p) {
+  return g->pool ? g->d->free_async(p, g->main) : g->d->mem_free(p);
+}
+
+/* Errors are not looked at: whoever needs the memory is told. */
+static void kept_clear(Gpu *g, Kept *k) {
+  while (k->n > 0 && !g->lost) {
+    (void)raw_free(g, k->p[--k->n]);
+    g->kept_bytes -= k->bytes;
+  }
+}
+
+void gpu_kept_drop(Gpu *g) {
+  for (size_t i = 0; i < KEPT_SIZES; i++)
+    kept_clear(g, &g->kept[i]);
+}
+
+/* Room for one more of this size; false: it goes to the driver. */
+static bool kept_room(Gpu *g, Kept *k, size_t bytes) {
+  if (bytes > KEPT_BLOCK || g->kept_bytes + bytes > KEPT_ALL)
+    return false;
+  if (k->bytes != bytes)
+    kept_clear(g, k);
+  k->bytes = bytes;
+  if (k->n < k->cap)
+    return true;
+  size_t cap = k->cap ? 2 * k->cap : 8;
+  CUdeviceptr *grown = realloc(k->p, cap * sizeof *grown);
+  if (!grown)
+    return false;
+  k->p = grown;
+  k->cap = cap;
+  return true;
+}
+
+/* The one given back last: its lines may still be in a cache. */
+static bool kept_take(Gpu *g, size_t bytes, CUdeviceptr *out) {
+  Kept *k = kept_place(g, bytes);
+  if (k->n == 0 || k->bytes != bytes)
+    return false;
+  *out = k->p[--k->n];
+  g->kept_bytes -= bytes;
+  return true;
+}
 
 /* ---- allocation ---------------------------------------------------------------------------- */
 
@@ -35,6 +96,7 @@ static Status out_of_memory(Gpu *g, size_t bytes, const char *what) {
 static Status trim(Gpu *g) {
   if (!gpu_alive(g))
     return ST_DEVICE;
+  gpu_kept_drop(g);
   GPU_TRY(g, g->d->stream_sync(g->main), NULL);
   if (g->pool)
     GPU_TRY(g, g->d->pool_trim(g->pool, 0), NULL);
@@ -48,25 +110,28 @@ Status gpu_alloc(Gpu *g, size_t bytes, const char *what, GpuPtr *out) {
     return ST_DEVICE;
   if (bytes > g->props.memory)
     return out_of_memory(g, bytes, what);
-  if (bytes == 0)
-    bytes = 1;
-  CUresult r = raw_alloc(g, &p, bytes);
+  size_t n = rounded(bytes);
+  CUresult r = kept_take(g, n, &p) ? CUDA_SUCCESS : raw_alloc(g, &p, n);
   if (r == CUDA_ERROR_OUT_OF_MEMORY && trim(g) == ST_OK)
-    r = raw_alloc(g, &p, bytes);
+    r = raw_alloc(g, &p, n);
   if (r == CUDA_ERROR_OUT_OF_MEMORY)
     return out_of_memory(g, bytes, what);
   *out = p;
   return gpu_result(g, r, "allocating", what);
 }
 
-Status gpu_free(Gpu *g, GpuPtr p) {
+Status gpu_free(Gpu *g, GpuPtr p, size_t bytes) {
+  size_t n = rounded(bytes);
+  Kept *k = kept_place(g, n);
   if (p == 0)
     return ST_OK;
   if (!gpu_alive(g))
     return ST_DEVICE;
-  if (g->pool)
-    return gpu_result(g, g->d->free_async(p, g->main), "giving memory back", NULL);
-  return gpu_result(g, g->d->mem_free(p), "giving memory back", NULL);
+  if (!kept_room(g, k, n))
+    return gpu_result(g, raw_free(g, p), "giving memory back", NULL);
+  k->p[k->n++] = p;
+  g->kept_bytes += n;
+  return ST_OK;
 }
 
 Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
@@ -77,7 +142,7 @@ Status gpu_memory(Gpu *g, size_t *free_bytes, size_t *used) {
   GPU_TRY(g, g->d->mem_info(free_bytes, &total), NULL);
   if (g->pool)
     GPU_TRY(g, g->d->pool_get(g->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &mine), NULL);
-  *used = (size_t)mine;
+  *used = (size_t)mine > g->kept_bytes ? (size_t)mine - g->kept_bytes : 0;
   return ST_OK;
 }
 

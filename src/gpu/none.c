@@ -50,7 +50,7 @@ bool gpu_lost(const Gpu *g) {
   }
 
 NONE(gpu_alloc, (Gpu * g, size_t bytes, const char *what, GpuPtr *out))
-NONE(gpu_free, (Gpu * g, GpuPtr p))
+NONE(gpu_free, (Gpu * g, GpuPtr p, size_t bytes))
 NONE(gpu_upload, (Gpu * g, GpuPtr dst, const void *src, size_t n))
 NONE(gpu_download, (Gpu * g, void *dst, GpuPtr src, size_t n))
 NONE(gpu_copy, (Gpu * g, GpuPtr dst, GpuPtr src, size_t n))

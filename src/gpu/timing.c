@@ -157,7 +157,7 @@ static Status run_timer(Timer *t, GpuTiming *out) {
     summarise(t, out);
   gpu_event_free(t->g, t->from);
   gpu_event_free(t->g, t->to);
-  (void)gpu_free(t->g, t->cold);
+  (void)gpu_free(t->g, t->cold, t->cold_bytes);
   return st;
 }
 

@@ -44,7 +44,7 @@ static bool fetch(void *handle, void *host, size_t bytes, Str *why) {
 static void release(void *handle) {
   Buffer *b = handle;
   if (b->g->gpu)
-    gpu_free(b->g->gpu, b->p);
+    gpu_free(b->g->gpu, b->p, b->bytes);
   free(b);
 }
 

@@ -35,6 +35,7 @@ struct SessionGpu {                /* one device; Session.gpu is the one in use 
 typedef struct Buffer { /* a storage's device copy */
   SessionGpu *g;
   GpuPtr p;
+  size_t bytes;
   Status fetched; /* of the last copy to the host */
 } Buffer;
 

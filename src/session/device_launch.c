@@ -23,6 +23,7 @@ static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where
   Gpu *gpu = s->gpu->gpu;
   Buffer *b = session_alloc(s, sizeof *b);
   b->g = s->gpu;
+  b->bytes = bytes;
   Status status = gpu_alloc(gpu, bytes, name, &b->p);
   if (status == ST_NOMEM && session_collect(s))
     status = gpu_alloc(gpu, bytes, name, &b->p);

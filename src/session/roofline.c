@@ -78,8 +78,8 @@ static double measure_bytes(Gpu *g) {
     st = gpu_fill(g, c.from, 4, 0x3c003c01, c.n / 4);
   if (st == ST_OK)
     st = gpu_time(g, &o, copy_once, &c, &t);
-  (void)gpu_free(g, c.from);
-  (void)gpu_free(g, c.to);
+  (void)gpu_free(g, c.from, c.n);
+  (void)gpu_free(g, c.to, c.n);
   return st == ST_OK && t.min_ms > 0 ? 2 * (double)c.n / (t.min_ms * 1e-3) : 0;
 }
 

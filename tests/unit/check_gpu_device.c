@@ -105,12 +105,12 @@ START_TEST(copies_of_all_sizes) {
     ok(&f, gpu_copy(f.g, q, p, n));
     ok(&f, gpu_download(f.g, back, q, n));
     ck_assert_mem_eq(out, back, n);
-    ok(&f, gpu_free(f.g, p));
-    ok(&f, gpu_free(f.g, q));
+    ok(&f, gpu_free(f.g, p, n));
+    ok(&f, gpu_free(f.g, q, n));
     free(out);
     free(back);
   }
-  ok(&f, gpu_free(f.g, 0));
+  ok(&f, gpu_free(f.g, 0, 1));
   teardown(&f);
 }
 END_TEST
@@ -146,7 +146,7 @@ START_TEST(out_of_memory_names_the_tensor) {
   ck_assert_ptr_nonnull(strstr(gpu_why(f.g), "`c` needs"));
   ck_assert(!gpu_lost(f.g));
   while (n > 0)
-    ok(&f, gpu_free(f.g, held[--n]));
+    ok(&f, gpu_free(f.g, held[--n], free_bytes / 8));
   ok(&f, gpu_alloc(f.g, free_bytes / 2, "again", &p)); /* and it goes on */
   teardown(&f);
 }

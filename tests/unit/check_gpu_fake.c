@@ -14,6 +14,7 @@ typedef struct Fixture {
   Gpu *g;
   int polls, interrupt_at;
   int (*alive)(void), (*launches)(void);
+  long (*calls)(void);
 } Fixture;
 
 static bool interrupted(void *ctx) {
@@ -40,6 +41,7 @@ static void setup(Fixture *f) {
   ck_assert_msg(st == ST_OK, "%s", str_text(&why));
   find(f, "fake_cuda_alive", &f->alive);
   find(f, "fake_cuda_launches", &f->launches);
+  find(f, "fake_cuda_calls", &f->calls);
 }
 
 static void teardown(Fixture *f, int left) {
@@ -90,8 +92,8 @@ START_TEST(copies_of_all_sizes) {
     ok(&f, gpu_copy(f.g, q, p, n));
     ok(&f, gpu_download(f.g, y, q, n));
     ck_assert_mem_eq(x, y, n + 1);
-    ok(&f, gpu_free(f.g, p));
-    ok(&f, gpu_free(f.g, q));
+    ok(&f, gpu_free(f.g, p, n));
+    ok(&f, gpu_free(f.g, q, n));
     free(x);
     free(y);
   }
@@ -108,9 +110,84 @@ START_TEST(out_of_memory_names_the_tensor) {
   ok(&f, gpu_alloc(f.g, 600000, "`a`", &p));
   ck_assert_int_eq(gpu_alloc(f.g, 600000, "`b`", &q), ST_NOMEM);
   ck_assert_ptr_nonnull(strstr(gpu_why(f.g), "`b` needs 586 KiB"));
-  ok(&f, gpu_free(f.g, p));
+  ok(&f, gpu_free(f.g, p, 600000));
   ok(&f, gpu_alloc(f.g, 600000, "`b`", &q));
-  ok(&f, gpu_free(f.g, q));
+  ok(&f, gpu_free(f.g, q, 600000));
+  teardown(&f, 0);
+}
+END_TEST
+
+/* The driver is asked for the first of a size only; what is still in use is never handed out. */
+START_TEST(small_memory_is_used_again) {
+  Fixture f;
+  setup(&f);
+  GpuPtr p, q, r;
+  ok(&f, gpu_alloc(f.g, 4096, "x", &p));
+  ok(&f, gpu_alloc(f.g, 4000, "y", &q));
+  ck_assert_uint_ne(p, q);
+  ok(&f, gpu_free(f.g, p, 4096));
+  long before = f.calls();
+  ok(&f, gpu_alloc(f.g, 4090, "z", &r));
+  ck_assert_uint_eq(r, p);
+  ok(&f, gpu_free(f.g, q, 4000));
+  ok(&f, gpu_free(f.g, r, 4090));
+  ok(&f, gpu_alloc(f.g, 3585, "a", &p));
+  ok(&f, gpu_alloc(f.g, 4096, "b", &q));
+  ck_assert_uint_ne(p, q);
+  ck_assert_int_eq(f.calls(), before);
+  ok(&f, gpu_alloc(f.g, 4096, "c", &r)); /* none is left */
+  ck_assert(r != p && r != q);
+  ok(&f, gpu_free(f.g, r, 4096));
+  before = f.calls();
+  ok(&f, gpu_alloc(f.g, 4097, "d", &r)); /* of another size */
+  ck_assert_int_gt(f.calls(), before);
+  ok(&f, gpu_free(f.g, r, 4097));
+  ok(&f, gpu_free(f.g, p, 3585));
+  ok(&f, gpu_free(f.g, q, 4096));
+  teardown(&f, 0);
+}
+END_TEST
+
+/* Of every size up to a megabyte, and more than is kept; what the driver has for others is all but
+ * the bound. */
+START_TEST(little_memory_is_kept) {
+  enum { BLOCK = 1 << 20, BLOCKS = 80, KEPT = 64 };
+  Fixture f;
+  setup(&f);
+  GpuPtr p[BLOCKS];
+  size_t free_before, free_after, used_before, used_after;
+  ok(&f, gpu_memory(f.g, &free_before, &used_before));
+  for (int i = 0; i < BLOCKS; i++)
+    ok(&f, gpu_alloc(f.g, BLOCK, "x", &p[i]));
+  int alive = f.alive();
+  for (int i = 0; i < BLOCKS; i++)
+    ok(&f, gpu_free(f.g, p[i], BLOCK));
+  ck_assert_int_eq(alive - f.alive(), BLOCKS - KEPT);
+  ok(&f, gpu_memory(f.g, &free_after, &used_after));
+  ck_assert_uint_eq(used_after, used_before);
+  for (size_t n = 1; n < BLOCK; n = n * 5 / 3 + 1) {
+    ok(&f, gpu_alloc(f.g, n, "x", &p[0]));
+    ok(&f, gpu_free(f.g, p[0], n));
+  }
+  ck_assert_int_le(alive - f.alive(), BLOCKS);
+  teardown(&f, 0);
+}
+END_TEST
+
+/* Memory that is kept for one size is there for another, with a pool (0) and without. */
+START_TEST(kept_memory_is_no_reason_to_be_short) {
+  setenv("FAKE_CUDA_MEMORY", "1000000", 1);
+  if (_i == 1)
+    setenv("FAKE_CUDA_NO_POOL", "1", 1);
+  Fixture f;
+  setup(&f);
+  GpuPtr p, q;
+  ok(&f, gpu_alloc(f.g, 400000, "x", &p));
+  ok(&f, gpu_alloc(f.g, 400000, "y", &q));
+  ok(&f, gpu_free(f.g, p, 400000));
+  ok(&f, gpu_free(f.g, q, 400000));
+  ok(&f, gpu_alloc(f.g, 700000, "z", &p));
+  ok(&f, gpu_free(f.g, p, 700000));
   teardown(&f, 0);
 }
 END_TEST
@@ -146,7 +223,7 @@ START_TEST(launches) {
   ck_assert_int_eq(gpu_module_kernel(f.g, m, "missing", &k), ST_DEVICE);
   gpu_module_unload(f.g, m);
   gpu_module_unload(f.g, m); /* not there any more: nothing */
-  ok(&f, gpu_free(f.g, p));
+  ok(&f, gpu_free(f.g, p, sizeof x));
   teardown(&f, 0);
 }
 END_TEST
@@ -316,6 +393,9 @@ int main(void) {
   tcase_add_test(c, opening_and_closing_leave_nothing);
   tcase_add_test(c, copies_of_all_sizes);
   tcase_add_test(c, out_of_memory_names_the_tensor);
+  tcase_add_test(c, small_memory_is_used_again);
+  tcase_add_test(c, little_memory_is_kept);
+  tcase_add_loop_test(c, kept_memory_is_no_reason_to_be_short, 0, 2);
   tcase_add_test(c, launches);
   tcase_add_test(c, timing);
   tcase_add_test(c, timing_of_long_launches);
