@@ -166,7 +166,7 @@ static Status launch_with(Gpu *g, const GpuLaunch *l, CUlaunchAttribute *a, unsi
 /* The plain call for plain launches: it is the faster of the two. */
 Status gpu_launch(Gpu *g, const GpuLaunch *l) {
   CUlaunchAttribute a[2];
-  if (!gpu_alive(g))
+  if ((g->lost || g->rt->current != g) && !gpu_alive(g))
     return ST_DEVICE;
   if (!l->grid[0] || !l->grid[1] || !l->grid[2])
     return ST_OK;
@@ -179,7 +179,8 @@ Status gpu_launch(Gpu *g, const GpuLaunch *l) {
   CUresult r = g->d->launch(l->kernel->f, l->grid[0], l->grid[1], l->grid[2],
                             at_least_1(l->block[0]), at_least_1(l->block[1]),
                             at_least_1(l->block[2]), (unsigned)l->shared, g->main, l->args, NULL);
-  return gpu_result(g, r, "launching", l->where ? l->where : l->kernel->name);
+  return r == CUDA_SUCCESS ? ST_OK
+                           : gpu_result(g, r, "launching", l->where ? l->where : l->kernel->name);
 }
 
 /* ---- events -------------------------------------------------------------------- */

@@ -253,22 +253,27 @@ static Value eval_attribute(Session *s, const AstExpr *e) {
 /* Calls ------------------------------------------------------------------------------------ */
 
 /* Arguments are evaluated from left to right, before anything of the call happens. */
-void host_eval_args(Session *s, const AstExpr *call, Args *a) {
+static void eval_args(Session *s, const AstExpr *call, Args *a) {
   const AstArgs *args = &call->as.call.args;
-  Arena *scratch = session_scratch(s);
   a->s = s;
   a->span = call->span;
   a->call = call;
   a->n = args->n;
   a->npos = args->npos;
-  a->v = ARENA_ARRAY(scratch, Value, args->n);
-  a->names = ARENA_ARRAY(scratch, const char *, args->n);
-  a->spans = ARENA_ARRAY(scratch, Span, args->n);
   for (size_t i = 0; i < args->n; i++) {
     a->v[i] = host_eval(s, args->v[i].value);
     a->names[i] = args->v[i].name;
     a->spans[i] = args->v[i].value->span;
   }
+}
+
+void host_eval_args(Session *s, const AstExpr *call, Args *a) {
+  size_t n = call->as.call.args.n;
+  Arena *scratch = session_scratch(s);
+  a->v = ARENA_ARRAY(scratch, Value, n);
+  a->names = ARENA_ARRAY(scratch, const char *, n);
+  a->spans = ARENA_ARRAY(scratch, Span, n);
+  eval_args(s, call, a);
 }
 
 /* `x.to(d)`, the one method of the language. */
@@ -287,14 +292,21 @@ static bool eval_method(Session *s, const AstExpr *e, Value *out) {
   return true;
 }
 
-/* The function is evaluated before its arguments, so an unknown name is reported first. */
+/* The function is evaluated before its arguments, so an unknown name is reported first. A few
+ * arguments lie on the stack: a warm call of a kernel then needs no scratch memory. */
 static Value eval_call(Session *s, const AstExpr *e) {
-  Value out;
+  enum { FEW = 4 };
+  Value out, v[FEW];
+  const char *names[FEW];
+  Span spans[FEW];
   if (eval_method(s, e, &out))
     return out;
   Value fn = host_eval(s, e->as.call.fn);
-  Args a = {.name = "it"};
-  host_eval_args(s, e, &a);
+  Args a = {.name = "it", .v = v, .names = names, .spans = spans};
+  if (e->as.call.args.n <= FEW)
+    eval_args(s, e, &a);
+  else
+    host_eval_args(s, e, &a);
   return host_call(s, fn, &a);
 }
 

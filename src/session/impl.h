@@ -18,11 +18,19 @@ typedef struct Var { /* a local variable; the stack of them is the session's */
   Value value;
 } Var;
 
+/* Where a global that was looked up lately has its value; names are interned. */
+typedef struct Near {
+  const char *name;
+  Value *place;
+} Near;
+enum { NEAR_NAMES = 32 };
+
 struct Module { /* a file's global scope */
   const char *name;
   const char *key;       /* the file's real path, NULL for the prompt and for text */
   const char *directory; /* where the paths of its imports start */
   Map *globals;          /* name to Value * in the session's arena */
+  Near near[NEAR_NAMES]; /* of globals; a loop looks up the same few over and over */
   bool loading;          /* to find circles */
   SemaScope scope;       /* what kernels defined here see (kernel.c) */
   Module *next;

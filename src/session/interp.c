@@ -71,12 +71,24 @@ void host_define_here(Session *s, const char *name, Value v, bool top) {
     host_bind(s, name, v);
 }
 
+/* A global keeps its place, so the place found the last time is right. */
+static Value *near_global(Module *m, const char *name) {
+  uintptr_t at = (uintptr_t)name;
+  Near *n = &m->near[(at ^ at >> 5) % NEAR_NAMES];
+  if (n->name == name)
+    return n->place;
+  Value *place = host_global(m, name);
+  if (place)
+    *n = (Near){name, place};
+  return place;
+}
+
 /* Locals of the running function only: functions do not see those of their callers. */
 Value *host_lookup(Session *s, const char *name) {
   for (size_t i = s->vars.n; i-- > s->frame;)
     if (s->vars.v[i].name == name)
       return &s->vars.v[i].value;
-  return host_global(s->module, name);
+  return near_global(s->module, name);
 }
 
 /* A name that a `let` of this block has already bound. block: first local of the block. */

@@ -43,6 +43,8 @@ struct Plan {
   const char *called; /* the kernel's name */
   size_t n, ninputs;  /* parameters of the launch; inputs and inouts, which stand first */
   bool given;         /* `out =` was */
+  bool single;        /* one output */
+  const char *out;    /* the name by which it was given: mostly the next call's as well */
   PlanArg arg[MOST_PARAMS];
   bool writes[MOST_PARAMS];
   const char *name[MOST_PARAMS];
@@ -50,11 +52,13 @@ struct Plan {
   PlanWord *word;
   uint64_t *value; /* by word */
   void **args;     /* by word: its value or its map */
-  int nwords;
+  int *changing;   /* words that differ from call to call */
+  int nwords, nchanging;
 };
 
-static uint8_t offset_of(const Tensor *t) {
-  return (uint8_t)((uint64_t)(t->offset * (int64_t)dtype_size(t->dtype)) % 16);
+/* Bytes of its first element behind the storage's; most tensors are no views. */
+static uint64_t offset_of(const Tensor *t) {
+  return t->offset ? (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype)) : 0;
 }
 
 /* Keeps -------------------------------------------------------------------------------------- */
@@ -63,7 +67,7 @@ static void note_tensor(PlanArg *a, const Tensor *t) {
   a->tensor = true;
   a->dtype = t->dtype;
   a->rank = t->rank;
-  a->offset = offset_of(t);
+  a->offset = (uint8_t)(offset_of(t) % 16);
   memcpy(a->extent, t->extent, sizeof *a->extent * (size_t)t->rank);
   memcpy(a->stride, t->stride, sizeof *a->stride * (size_t)t->rank);
 }
@@ -93,13 +97,16 @@ static bool note_words(Plan *p, const Launch *l, const DeviceProgram *g, const D
   p->word = calloc((size_t)p->nwords, sizeof *p->word);
   p->value = calloc((size_t)p->nwords, sizeof *p->value);
   p->args = calloc((size_t)p->nwords, sizeof *p->args);
-  if (!p->word || !p->value || !p->args)
+  p->changing = calloc((size_t)p->nwords, sizeof *p->changing);
+  if (!p->word || !p->value || !p->args || !p->changing)
     return false;
   for (int i = 0; i < p->nwords; i++) {
     const CudaArg *a = &g->text->arg[i];
     PlanWord *w = &p->word[i];
     w->kind = a->kind;
     p->args[i] = &p->value[i];
+    if (a->kind == CUDA_ARG_TENSOR || a->kind == CUDA_ARG_TMAP || a->kind == CUDA_ARG_CALL)
+      p->changing[p->nchanging++] = i;
     if (a->kind == CUDA_ARG_TMAP) {
       w->map = device_map(a->tmap, d->binding, 0);
       w->param = device_param(g->ir, a->tmap->buf);
@@ -123,6 +130,7 @@ static void plan_free(Plan *p) {
   free(p->word);
   free(p->value);
   free(p->args);
+  free(p->changing);
   free(p);
 }
 
@@ -161,6 +169,8 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
   p->n = l->n;
   p->ninputs = ninputs;
   p->given = a->n > ninputs;
+  p->out = p->given ? a->names[ninputs] : NULL;
+  p->single = l->n == ninputs + 1;
   p->launch = d->launch;
   for (size_t i = 0; i < l->n; i++) {
     if (l->tensor[i])
@@ -181,16 +191,22 @@ void plan_keep(Value kernel, const Args *a, const DevicePrepared *d) {
 
 /* Uses --------------------------------------------------------------------------------------- */
 
-static bool same_tensor(const PlanArg *a, Value v, const SessionGpu *g) {
+/* *at: where it lies. */
+static bool same_tensor(const PlanArg *a, Value v, const SessionGpu *g, GpuPtr *at) {
   if (v.kind != VAL_TENSOR)
     return false;
   const Tensor *t = v.as.tensor;
-  if (t->dtype != a->dtype || t->rank != a->rank || offset_of(t) != a->offset)
+  uint64_t offset = offset_of(t);
+  if (t->dtype != a->dtype || t->rank != a->rank || offset % 16 != a->offset)
     return false;
   for (int i = 0; i < a->rank; i++) /* one or two: less than a call of memcmp */
     if (t->extent[i] != a->extent[i] || t->stride[i] != a->stride[i])
       return false;
-  return storage_on_device(t->storage) && ((Buffer *)storage_device_handle(t->storage))->g == g;
+  const Buffer *b = storage_device_data(t->storage);
+  if (!b || b->g != g)
+    return false;
+  *at = b->p + offset;
+  return true;
 }
 
 /* A number is part of the plan: grids, maps and outputs follow from it. */
@@ -208,34 +224,33 @@ static bool apart(const Plan *p, const Args *a) {
   return true;
 }
 
-static bool fits(const Plan *p, Session *s, const Args *a) {
+/* at: the addresses of the tensors given. */
+static bool fits(const Plan *p, Session *s, const Args *a, GpuPtr *at) {
   if (p->generation != s->generation || p->dropped != s->dropped || p->g != s->gpu ||
       p->arch != s->options.arch || a->npos != p->ninputs || a->n != p->ninputs + p->given ||
-      (p->given && strcmp(a->names[p->ninputs], "out") != 0))
+      (p->given && a->names[p->ninputs] != p->out && strcmp(a->names[p->ninputs], "out") != 0))
     return false;
   for (size_t i = 0; i < a->n; i++)
-    if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i], p->g)
+    if (p->arg[i].tensor ? !same_tensor(&p->arg[i], a->v[i], p->g, &at[i])
                          : !same_number(p->arg[i].number, a->v[i]))
       return false;
   return apart(p, a);
 }
 
 /* Addresses of this call's tensors; false where a map cannot be encoded. */
-static bool fill_words(Plan *p, Tensor *const *tensor) {
-  for (int i = 0; i < p->nwords; i++) {
+static bool fill_words(Plan *p, const GpuPtr *tensor) {
+  for (int k = 0; k < p->nchanging; k++) {
+    int i = p->changing[k];
     PlanWord *w = &p->word[i];
-    if (w->kind == CUDA_ARG_CALL)
+    if (w->kind == CUDA_ARG_CALL) {
       p->value[i] = p->g->nqueued;
-    if (w->kind != CUDA_ARG_TENSOR && w->kind != CUDA_ARG_TMAP)
-      continue;
-    GpuPtr at = device_address(tensor[w->param]);
-    if (w->kind == CUDA_ARG_TENSOR) {
-      p->value[i] = at;
-    } else if (at != w->base) {
-      w->map.base = at;
+    } else if (w->kind == CUDA_ARG_TENSOR) {
+      p->value[i] = tensor[w->param];
+    } else if (tensor[w->param] != w->base) {
+      w->map.base = tensor[w->param];
       if (gpu_tmap_encode(p->g->gpu, &w->map, (void *)(uintptr_t)w->encoded) != ST_OK)
         return false;
-      w->base = at;
+      w->base = tensor[w->param];
     }
   }
   return true;
@@ -243,7 +258,7 @@ static bool fill_words(Plan *p, Tensor *const *tensor) {
 
 /* The call's outputs: fresh ones lie on the device only. */
 static Value result_of(Session *s, const Plan *p, Tensor *const *tensor) {
-  if (p->n == p->ninputs + 1)
+  if (p->single)
     return val_borrow(tensor[p->ninputs]);
   Value out[MOST_PARAMS];
   size_t n = 0;
@@ -254,18 +269,20 @@ static Value result_of(Session *s, const Plan *p, Tensor *const *tensor) {
 
 bool plan_call(Session *s, Value kernel, Args *a, Value *result) {
   Plan *p = kernel.as.obj->as.kernel.plans;
-  while (p && !fits(p, s, a))
+  GpuPtr at[MOST_PARAMS];
+  Tensor *tensor[MOST_PARAMS];
+  while (p && !fits(p, s, a, at))
     p = p->next;
   if (!p)
     return false;
-  Tensor *tensor[MOST_PARAMS] = {NULL};
-  for (size_t i = 0; i < p->n; i++)
-    if (i >= a->n)
-      tensor[i] =
-          device_tensor(s, p->arg[i].dtype, p->arg[i].rank, p->arg[i].extent, p->name[i], a->span);
-    else if (p->arg[i].tensor)
-      tensor[i] = a->v[i].as.tensor;
-  if (!fill_words(p, tensor) || gpu_launch(p->g->gpu, &p->launch) != ST_OK)
+  for (size_t i = 0; i < a->n; i++)
+    tensor[i] = p->arg[i].tensor ? a->v[i].as.tensor : NULL;
+  for (size_t i = a->n; i < p->n; i++) {
+    tensor[i] =
+        device_tensor(s, p->arg[i].dtype, p->arg[i].rank, p->arg[i].extent, p->name[i], a->span);
+    at[i] = device_address(tensor[i]);
+  }
+  if (!fill_words(p, at) || gpu_launch(p->g->gpu, &p->launch) != ST_OK)
     device_failed(s, a->span);
   for (size_t i = 0; i < p->n; i++)
     if (p->writes[i])

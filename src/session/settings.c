@@ -144,6 +144,7 @@ void session_reset(Session *s) {
   s->last = val_nil();
   session_forget(s);
   s->main->globals = map_new(s->arena);
+  memset(s->main->near, 0, sizeof s->main->near);
   s->main->next = NULL;
   s->modules = s->main;
   s->module = s->main;

@@ -178,6 +178,9 @@ bool storage_on_device(const Storage *s) {
 void *storage_device_handle(const Storage *s) {
   return s->handle;
 }
+void *storage_device_data(const Storage *s) {
+  return s->device_valid ? s->handle : NULL;
+}
 const StorageDevice *storage_device(const Storage *s) {
   return s->device;
 }

@@ -48,6 +48,8 @@ bool storage_on_host(const Storage *s);
 bool storage_on_device(const Storage *s);
 /* The device copy's handle, or NULL where there is none (it may be stale: storage_on_device). */
 void *storage_device_handle(const Storage *s);
+/* The same, but NULL also where it is stale. */
+void *storage_device_data(const Storage *s);
 const StorageDevice *storage_device(const Storage *s); /* whose that is, or NULL */
 /* Gives the storage a device copy, which it owns from now on. valid: the copy holds the data. */
 void storage_set_device(Storage *s, const StorageDevice *device, void *handle, bool valid);
