@@ -15,6 +15,7 @@ typedef struct Copies {
   const LowerRequest *r;
   bool declined;
   bool author;     /* roles of the author's, whose tiles may have an axis of stages */
+  bool turned;     /* an operand of the one product goes through registers */
   IrBlock allocs;  /* staging tiles */
   int64_t staging; /* bytes a staging tile may have */
 } Copies;
@@ -73,9 +74,18 @@ static bool find_along(IrStmt *st, void *ctx) {
   return true;
 }
 
-/* Operands not of 16 bits only with K side by side: there is nothing that turns them. */
+static bool is_turned(IrStmt *st, void *ctx) {
+  Copies *c = ctx;
+  if (st->kind == IRK_DOT)
+    c->turned = c->turned || sched_turned(c->k, c->r, &st->as.dot);
+  return true;
+}
+
+/* Operands not of 16 bits only with K side by side, but the one that goes through registers. */
 static bool turns(Copies *c, const IrBuffer *tile, int inner) {
   Along x = {tile, {false, false}};
+  if (c->turned)
+    return false;
   ir_walk(&c->k->body, find_along, &x);
   return dtype_size(tile->dtype) != 2 && x.axis[1 - inner];
 }
@@ -168,7 +178,7 @@ static bool has_room(const Copies *c, const IrCopy *x) {
 static bool staged(Copies *c, const IrStmt *st) {
   const IrCopy *x = &st->as.copy;
   const IrRegion *g = &x->dst;
-  if (x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
+  if (c->turned || x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
       !stages_type(g->buf->dtype) || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
       tensor_trouble(c, g) || inner_axis(c, g) != 1 ||
       sched_extent(x->src.buf, 1) % (16 / (int64_t)dtype_size(g->buf->dtype)))
@@ -276,6 +286,7 @@ IrKernel *low_copies(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   IrKernel *k = ir_kernel_clone(a, from);
   Copies c = {.k = k, .r = r};
   ir_walk(&k->body, check_operand, &c);
+  ir_walk(&k->body, is_turned, &c);
   c.staging = (int64_t)r->target->shared_limit - 1024 - LEAST_STAGES * operand_bytes(&c);
   plan_block(&c, &k->body);
   if (c.declined)

@@ -19,7 +19,9 @@ typedef struct Cost {
   LowerProduct first;
   double cycles;     /* of a tile */
   double trips;      /* of the loops around */
+  int64_t rows;      /* of the first product's instructions: its own, or its columns */
   int64_t registers; /* of a thread, for each 64 rows */
+  bool turned;       /* some product's operand goes through registers */
   bool fits;         /* what warpgroups multiply */
 } Cost;
 
@@ -27,34 +29,17 @@ enum { UNKNOWN_TRIPS = 16, LOOP_CYCLES = 600, TILE_CYCLES = 2400 };
 
 /* ---------------------------------------------------------------- what warpgroups take */
 
-typedef struct Fill { /* the copy from a tensor into a tile */
-  const IrBuffer *tile;
-  const IrRegion *from;
-} Fill;
-
-static bool find_fill(IrStmt *st, void *ctx) {
-  Fill *f = ctx;
-  if (st->kind == IRK_COPY && st->as.copy.dst.buf == f->tile &&
-      st->as.copy.src.buf->space == IRS_GLOBAL)
-    f->from = &st->as.copy.src;
-  return !f->from;
-}
-
 /* Whether K lies side by side in the tensor that an operand comes from, as elements not of 16 bits
- * have to lie. */
+ * have to lie in shared memory. */
 static bool along_k(const Cost *c, const IrRegion *operand, bool first) {
-  Fill f = {operand->buf, NULL};
-  int place = 0, unit = 0;
-  IrBlock body = c->k->body;
-  ir_walk(&body, find_fill, &f);
-  if (!f.from || !c->b || operand->buf->rank != 2)
+  const IrRegion *from = sched_fill_of(c->k, operand->buf);
+  int unit = 0;
+  if (!from || !c->b || operand->buf->rank != 2)
     return false;
-  const int64_t *stride = c->b->tensor[f.from->buf->id].stride;
-  for (unit = f.from->buf->rank - 1; unit > 0 && stride[unit] != 1; unit--)
+  const int64_t *stride = c->b->tensor[from->buf->id].stride;
+  for (unit = from->buf->rank - 1; unit > 0 && stride[unit] != 1; unit--)
     ;
-  for (int i = 0; i < unit; i++)
-    place += f.from->axis[i].keep;
-  return (f.from->trans ? 1 - place : place) == ((first ? 1 : 0) ^ (operand->trans ? 1 : 0));
+  return sched_along_k(operand, from, unit, first);
 }
 
 /* The bytes of an operand's element, where tensor cores multiply such; else 0. */
@@ -65,13 +50,20 @@ static int operand_size(const IrDot *d) {
   return known && d->b.buf->dtype == t ? (int)dtype_size(t) : 0;
 }
 
-/* As low_select says it, for one product. */
-static bool fits_groups(const Cost *c, const IrDot *d, int64_t m, int64_t n, int64_t k) {
+/* The operand of which K lies so in neither tensor nor, then, in its tile. */
+static Turned turned_of(const Cost *c, const IrDot *d) {
+  bool a = along_k(c, &d->a, true), b = along_k(c, &d->b, false);
+  return dtype_size(d->a.buf->dtype) == 2 || a == b ? TURNED_NONE : a ? TURNED_B : TURNED_A;
+}
+
+/* As low_select says it, for one product, by rows and columns of its instructions. */
+static bool fits_groups(const Cost *c, const IrDot *d, int64_t rows, int64_t columns) {
   int size = operand_size(d);
   bool words = size == 1 && !dtype_is_float(d->a.buf->dtype);
-  return size && m == c->first.m && m % 64 == 0 && n % (words ? 16 : 8) == 0 && n <= 256 &&
-         k % (32 / size) == 0 && !sched_adds_too_much(d) &&
-         (size == 2 || (along_k(c, &d->a, true) && along_k(c, &d->b, false)));
+  return size && rows == c->rows && rows % 64 == 0 && columns % (words ? 16 : 8) == 0 &&
+         columns <= 256 && ir_region_extent(&d->a, 1) % (32 / size) == 0 &&
+         !sched_adds_too_much(d) && (!c->turned || c->first.products == 1) &&
+         (size == 2 || along_k(c, &d->a, true) || along_k(c, &d->b, false));
 }
 
 /* ---------------------------------------------------------------- the kernel's products */
@@ -89,6 +81,11 @@ static void add_product(Cost *c, const IrDot *d) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
   int64_t k = ir_region_extent(&d->a, 1);
   int size = operand_size(d);
+  Turned turned = turned_of(c, d);
+  int64_t rows = turned == TURNED_B ? n : m, columns = turned == TURNED_B ? m : n;
+  c->turned |= turned != TURNED_NONE;
+  if (!c->first.products)
+    c->rows = rows;
   if (!c->first.products++)
     c->first = (LowerProduct){.products = 1,
                               .m = m,
@@ -97,11 +94,13 @@ static void add_product(Cost *c, const IrDot *d) {
                               .size = size,
                               .type = d->a.buf->dtype,
                               .result = d->c.buf->dtype};
-  c->fits = c->fits && fits_groups(c, d, m, n, k);
-  c->registers += n / 2 + (d->a.buf->space == IRS_FRAGMENT ? k / 4 : 0);
-  c->registers += sched_promotes(d) && d->accumulate ? n / 2 : 0;
+  c->fits = c->fits && fits_groups(c, d, rows, columns);
+  c->registers += columns / 2 + (d->a.buf->space == IRS_FRAGMENT ? k / 4 : 0);
+  c->registers += sched_promotes(d) && d->accumulate ? columns / 2 : 0;
+  c->registers += turned ? sched_turned_registers(d) : 0;
   /* operands' bytes in shared memory for each operation, against the widest product's */
-  double narrow = n ? (64.0 + (double)n) / (64.0 * (double)n) / (320.0 / 16384.0) - 1 : 0;
+  double wide = (double)columns, base = 320.0 / 16384.0;
+  double narrow = columns ? (64.0 + wide) / (64.0 * wide) / base - 1 : 0;
   double steps = (double)m * (double)n * (double)k / 4096 * (size ? size : 2);
   if (sched_promotes(d)) /* additions of parts, half of them behind other warps' products */
     steps += (double)m * (double)n / 128 / 2;
@@ -165,7 +164,7 @@ static double rounds(const Cost *c, int64_t sms, double cycles) {
 /* Rows by 64 to a warpgroup, their results in registers. */
 static double cost_groups(const Cost *c, int64_t sms) {
   static const int limit[] = {0, 255, 232, 160};
-  int64_t blocks = c->first.m / 64, groups = blocks == 4 ? 2 : blocks;
+  int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
   if (!c->fits || blocks < 1 || blocks > 4 || c->registers * (blocks / groups) + 40 > limit[groups])
     return -1;
   return rounds(c, sms, c->cycles * (groups == 1 ? 1.12 : 1.0));

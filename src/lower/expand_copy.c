@@ -7,12 +7,14 @@
  * element only where it crosses the edge. Tests: tests/unit/check_lower.c.
  */
 #include "expand_side.h"
+#include "hopper.h"
 
 typedef struct Move {
   Simple *s;
   const IrCopy *c;
   Shape shape;
   Frag iter;
+  IrBuffer *pairs; /* the source's registers in the order of iter; NULL: they are */
   Side dst, src;
   bool edge;       /* elements may lie outside */
   IrBuffer *stage; /* memory to memory: what is in flight */
@@ -222,7 +224,7 @@ static void move(Move *m, bool edge) {
   else if (m->dst.frag)
     load_all(m, home_of(m, &m->dst));
   else if (m->src.frag)
-    store_all(m, home_of(m, &m->src));
+    store_all(m, m->pairs ? m->pairs : home_of(m, &m->src));
   else if (edge || frag_registers(&m->iter) > most_in_flight(m->s))
     move_rolled(m);
   else {
@@ -278,6 +280,41 @@ bool expand_takes_copy(Simple *s, const IrCopy *c) {
          lies_inside(s, &c->dst) && lies_inside(s, &c->src);
 }
 
+/* The layout's first two register digits the other way round, where the second is one of
+ * neighbours in memory and the first is not: those of a product whose operand turned. */
+static bool neighbours_second(Simple *s, const IrRegion *to, const Frag *f, Frag *out) {
+  int axis = -1;
+  *out = *f;
+  if (!low_is_global(s, to) || expand_vector_axis(s, to, &axis) < 2 || f->nreg < 2 ||
+      f->reg[0].axis == axis || f->reg[1].axis != axis || f->reg[1].step != 1)
+    return false;
+  out->reg[0] = f->reg[1];
+  out->reg[1] = f->reg[0];
+  return true;
+}
+
+/* The source's registers in the order of the other layout: names, once the loops are unrolled. */
+static IrBuffer *reordered(Move *m, const Frag *f) {
+  Simple *s = m->s;
+  IrBuffer *from = home_of(m, &m->src);
+  IrBuffer *to = registers(s, "pairs", from->dtype, frag_registers(f));
+  int64_t low = f->reg[0].extent, high = f->reg[1].extent;
+  IrBlock *before = s->out;
+  IrStmt *loop;
+  IrVar *v = low_emit_for(s, "r", low_i32(s, 0), low_i32(s, frag_registers(f)),
+                          low_i32(s, low * high), &loop);
+  loop->as.loop.loop = IRF_UNROLL;
+  low_enter(s, &loop->as.loop.body);
+  for (int64_t i = 0; i < low * high; i++) {
+    IrExpr *own = low_add(s, ir_ref(s->k, v), low_i32(s, i / low + i % low * high));
+    IrExpr *other = low_add(s, ir_ref(s->k, v), low_i32(s, i));
+    IrVar *x = low_emit_load(s, "x", (IrAccess){.buf = from, .index = {own}});
+    low_emit_store(s, (IrAccess){.buf = to, .index = {other}}, ir_ref(s->k, x));
+  }
+  low_enter(s, before);
+  return to;
+}
+
 bool expand_copy(Simple *s, IrStmt *st) {
   const IrCopy *c = &st->as.copy;
   Move m = {.s = s, .c = c, .shape = low_shape_of(s, &c->dst, &c->src)};
@@ -292,11 +329,17 @@ bool expand_copy(Simple *s, IrStmt *st) {
     m.iter = side_layout(s, c, &m.shape);
   if (!dst && !src && frag_registers(&m.iter) > MOST_STAGED)
     return false;
+  Frag other;
+  bool turned = src && !dst && hopper_groups(s->k) && neighbours_second(s, &c->dst, src, &other);
+  if (turned)
+    m.iter = other;
   m.dst = side_of(s, &c->dst, &m.iter);
   m.src = side_of(s, &c->src, &m.iter);
   low_note_buffer(s, c->dst.buf, IR_WRITES);
   low_note_buffer(s, c->src.buf, IR_READS);
   low_fence(s);
+  if (turned)
+    m.pairs = reordered(&m, &m.iter);
   move_by_place(&m);
   if (c->signal.buf)
     low_arrive(s, &c->signal);

@@ -3,7 +3,8 @@
  * In: a scheduled kernel that the warpgroup passes made. Out: thread-level roles: one thread of the
  * producer loads, each warpgroup of consumers computes its rows; mbarriers full and empty a stage
  * of a channel, with the stage and the parity in variables of each role. Always holds: a consumer
- * releases by one thread behind the wait of all its warps. Tests: tests/unit/check_schedule.c.
+ * releases by one thread behind the wait of all its warps, or by one of each warp that has read.
+ * Tests: tests/unit/check_schedule.c.
  */
 #include "hopper.h"
 
@@ -119,6 +120,13 @@ static void place_rings(Simple *s) {
   }
 }
 
+/* A product's operand that goes through registers is read by each warp itself. */
+static bool find_turned(IrStmt *st, void *ctx) {
+  *(bool *)ctx |= st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA &&
+                  sched_lies_turned(&st->as.dot) != TURNED_NONE;
+  return true;
+}
+
 static void init_barriers(Simple *s, int64_t base, int stages, int arrivals) {
   IrStmt *loop;
   IrVar *i = low_emit_for(s, "i", low_i32(s, 0), low_i32(s, stages), low_i32(s, 1), &loop);
@@ -136,7 +144,8 @@ static IrStmt *init_rings(Simple *s) {
   for (size_t i = 0; i < s->k->channels.n; i++) {
     const IrChannel *c = s->k->channels.v[i];
     init_barriers(s, s->hopper->ring[i].full, c->stages, c->producers);
-    init_barriers(s, s->hopper->ring[i].empty, c->stages, c->consumers);
+    init_barriers(s, s->hopper->ring[i].empty, c->stages,
+                  c->consumers * (s->hopper->by_warps ? GROUP_WARPS : 1));
   }
   hopper_op(s, OP_MBAR_FENCE_INIT, 0, NULL);
   low_enter(s, before);
@@ -197,7 +206,9 @@ static void acquire(Simple *s, const IrChannel *c) {
 
 static void release(Simple *s, const IrChannel *c) {
   const HopperRing *r = &s->hopper->ring[c->id];
-  IrStmt *st = low_emit_if(s, ir_ref(s->k, s->hopper->first));
+  IrExpr *lane = ir_expr(s->k, OP_LANE, DT_NONE, NULL, 0);
+  IrStmt *st = low_emit_if(s, s->hopper->by_warps ? ir_op2(s->k, OP_EQ, lane, low_i32(s, 0))
+                                                  : ir_ref(s->k, s->hopper->first));
   IrBlock *before = low_enter(s, &st->as.if_.then);
   hopper_op(s, OP_MBAR_ARRIVE, 1, (IrOperand[]){hopper_e(hopper_barrier(s, r->empty, r->stage))});
   low_enter(s, before);
@@ -489,6 +500,7 @@ bool hopper_roles(Simple *s, IrStmt *st) {
   s->hopper = ARENA_NEW(s->arena, Hopper);
   s->hopper->groups = groups;
   s->hopper->named = 2;
+  ir_walk(&st->as.roles.role[1].body, find_turned, &s->hopper->by_warps);
   place_rings(s);
   IrStmt *init = init_rings(s);
   IrStmt *out = low_emit(s, IRK_ROLES);

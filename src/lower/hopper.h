@@ -28,6 +28,7 @@ typedef struct Hopper {
   int named;        /* the named barrier of the first of them alone */
   IrVar *group;     /* i32: which of them this is; NULL: the producer */
   IrVar *first;     /* bool: the first thread of its warpgroup */
+  bool by_warps;    /* each warp releases stages, since its own loads read them */
   VEC(HopperCast) casts;
   const IrBlock
       *product; /* where the last wgmma stands: behind it no warp is far from the others */
@@ -69,6 +70,14 @@ void hopper_find_casts(Simple *s, IrBlock *b);
 IrBuffer *hopper_words(const Simple *s, const IrBuffer *operand);
 /* Rounds pairs of registers to words of a 16-bit type. */
 void hopper_pack(Simple *s, DType t, IrBuffer *from, IrBuffer *words);
+
+/* hopper_wgmma.c: the layout of a product's result, or of its first operand in registers; FALSE
+ * where none fits. */
+bool hopper_frag(const IrDot *d, const IrBuffer *side, int groups, Frag *f);
+
+/* hopper_turned.c: an operand that lies across, as words: four registers for each of `blocks` of 64
+ * rows and, in it, each of `steps` of K by 32 bytes. */
+IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64_t steps);
 
 /* One thread-level operation of n operands. */
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);

@@ -102,11 +102,20 @@ static void multiply(Simple *s, const Chain *c, int64_t block, int64_t step) {
                           hopper_i(s, c->a.across), hopper_i(s, c->b.across)});
 }
 
+bool hopper_frag(const IrDot *d, const IrBuffer *side, int groups, Frag *f) {
+  int64_t m = sched_extent(side, 0), n = sched_extent(side, 1);
+  Turned turned = sched_lies_turned(d);
+  if (turned)
+    return frag_turned(f, m, n, turned == TURNED_B, groups, dtype_size(d->a.buf->dtype) == 4);
+  return frag_accumulator(f, m, n, GROUP_WARPS * groups, 1);
+}
+
 bool hopper_dot(Simple *s, IrStmt *st) {
   const IrDot *d = &st->as.dot;
   if (!s->hopper || d->unit != IRU_WGMMA)
     return false;
-  Chain c = {.d = d, .n = ir_region_extent(&d->b, 1)};
+  Turned turned = sched_lies_turned(d);
+  Chain c = {.d = d, .n = ir_region_extent(&d->c, turned != TURNED_B)};
   c.steps = ir_region_extent(&d->b, 0) * (int64_t)dtype_size(d->b.buf->dtype) / STEP_BYTES;
   const Place *p = low_place_of(s, d->c.buf);
   if (!p->frag || !d->b.buf->layout || (!low_place_of(s, d->a.buf)->frag && !d->a.buf->layout)) {
@@ -114,16 +123,18 @@ bool hopper_dot(Simple *s, IrStmt *st) {
     s->failed = true; /* without a diagnostic: the next candidate can */
     return true;
   }
-  c.blocks = p->extent[0] / ROWS / s->hopper->groups;
+  c.blocks = p->extent[turned == TURNED_B] / ROWS / s->hopper->groups;
   IrRegion a = hopper_settled(s, &d->a), b = hopper_settled(s, &d->b);
-  c.b = operand_of(&d->b, false);
-  if (low_place_of(s, d->a.buf)->frag) {
+  c.b = turned == TURNED_B ? operand_of(&d->a, true) : operand_of(&d->b, false);
+  if (turned) {
+    c.words = hopper_load_turned(s, turned == TURNED_B ? &b : &a, c.blocks, c.steps);
+  } else if (low_place_of(s, d->a.buf)->frag) {
     c.words = words_of(s, d->a.buf);
   } else {
     c.a = operand_of(&d->a, true);
     describe(s, &c.a, &a, true);
   }
-  describe(s, &c.b, &b, false);
+  describe(s, &c.b, turned == TURNED_B ? &a : &b, false);
   hopper_op(s, OP_WGMMA_FENCE, 0, NULL);
   for (int64_t i = 0; i < c.blocks; i++)
     for (int64_t j = 0; j < c.steps; j++)

@@ -360,9 +360,8 @@ static bool give_dot(IrStmt *st, void *ctx) {
   const IrBuffer *side[] = {st->as.dot.c.buf, st->as.dot.a.buf};
   int groups = hopper_groups(f->s->k), warps = groups ? GROUP_WARPS * groups : f->s->threads / 32;
   for (int i = 0; i < 2; i++) {
-    const Place *p = low_place_of(f->s, side[i]);
     Frag g;
-    if (open_to(f, side[i]) && frag_accumulator(&g, p->extent[0], p->extent[1], warps, 1))
+    if (open_to(f, side[i]) && hopper_frag(&st->as.dot, side[i], warps / GROUP_WARPS, &g))
       give(f, side[i], &g);
   }
   return true;

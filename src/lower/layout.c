@@ -174,6 +174,23 @@ bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps,
   return true;
 }
 
+bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide) {
+  static const int64_t near[] = {2, 4, 8, 16, 32}, apart[] = {2, 16, 4, 8, 32};
+  int64_t rows = axis ? n : m, columns = axis ? m : n;
+  if (rows % (64 * groups) || columns % 8)
+    return false;
+  *f = (Frag){.rank = 2, .extent = {m, n}};
+  push(f->reg, &f->nreg, (FragDigit){1 - axis, 2, 1});
+  push(f->reg, &f->nreg, (FragDigit){axis, 2, 1});
+  push(f->reg, &f->nreg, (FragDigit){1 - axis, columns / 8, 8});
+  push(f->reg, &f->nreg, (FragDigit){axis, rows / (64 * groups), 64 * groups});
+  push(f->thread, &f->nthread, (FragDigit){1 - axis, 4, 2});
+  for (int i = 0; i < 5; i++) /* three bits of the lane, two of the warp */
+    push(f->thread, &f->nthread, (FragDigit){axis, 2, wide ? apart[i] : near[i]});
+  push(f->thread, &f->nthread, (FragDigit){axis, groups, 64});
+  return true;
+}
+
 void frag_print(const Frag *f, Str *out) {
   str_add(out, "thread");
   for (int i = 0; i < f->nthread; i++)

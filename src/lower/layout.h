@@ -64,6 +64,12 @@ typedef struct FragPairs {
  * a row, the other row, then groups of 16 columns, then of rows. */
 bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps, FragPairs pairs);
 
+/* The accumulator of a warpgroup's product whose first operand turns from shared memory to
+ * registers (hopper_turned.c): the instruction's rows lie along `axis` of [m, n], 64 to each of
+ * `groups`; rows r and r + 8 of it are neighbours. wide: of elements of four bytes. FALSE where it
+ * does not fit. */
+bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide);
+
 /* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
 void frag_print(const Frag *f, Str *out);
 

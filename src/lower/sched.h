@@ -49,6 +49,20 @@ bool sched_adds_too_much(const IrDot *d);
 bool sched_promotes(const IrDot *d);
 void sched_promote(IrKernel *k, IrBlock *b);
 
+/* turned.c: which operand of a product lies across, where elements are not of 16 bits: wgmma takes
+ * that one from registers, as its first. Of products of which both do it takes none. */
+typedef enum Turned { TURNED_NONE, TURNED_A, TURNED_B } Turned;
+/* Registers of a thread, for each 64 rows of the instruction, that hold such an operand. */
+int64_t sched_turned_registers(const IrDot *d);
+/* As the tensors lie that its operands are copied from. */
+Turned sched_turned(const IrKernel *k, const LowerRequest *r, const IrDot *d);
+/* As its tiles lie. */
+Turned sched_lies_turned(const IrDot *d);
+/* The region of a tensor that a copy fills a tile from; NULL: there is none. */
+const IrRegion *sched_fill_of(const IrKernel *k, const IrBuffer *tile);
+/* Whether an operand's K is the axis that lies along the tensor's axis `unit`; first: A. */
+bool sched_along_k(const IrRegion *operand, const IrRegion *from, int unit, bool first);
+
 /* For ir_walk, ctx the IrRoleBody: barriers are that role's own from here on. */
 bool sched_narrow_sync(IrStmt *s, void *ctx);
 

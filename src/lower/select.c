@@ -15,6 +15,9 @@ typedef struct Select {
   const LowerRequest *r;
   int64_t rows;    /* of the products' results; 0: none seen */
   int64_t columns; /* registers of a thread for the results, for each 64 rows of it, so far */
+  int products;
+  Turned turned; /* of the product in hand */
+  bool turns;    /* some product is turned */
   VEC(const IrBuffer *) results;
   bool declined;
 } Select;
@@ -72,14 +75,18 @@ static bool types_ok(Select *s, const IrDot *d) {
 
 /* m64nNk, K by 32 bytes; 8-bit floats keep too few bits for more than 128 of K. */
 static bool shape_ok(Select *s, const IrDot *d) {
-  int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
+  int64_t m = ir_region_extent(&d->c, s->turned == TURNED_B);
+  int64_t n = ir_region_extent(&d->c, s->turned != TURNED_B);
   int64_t depth = ir_region_extent(&d->a, 1), step = 32 / (int64_t)dtype_size(d->a.buf->dtype);
   DType t = d->a.buf->dtype;
   if (!types_ok(s, d))
     return false;
   if (m % 64 || n % 8 || n > 256 || n == 0 || depth % step || depth == 0 || m == 0 ||
       (is_byte(t) && n > 24 && n % 16))
-    return decline(s, "is no result of rows by 64, columns by 8 up to 256, and K by 32 bytes",
+    return decline(s,
+                   s->turned == TURNED_B
+                       ? "is no result of columns by 64, rows by 8 up to 256, and K by 32 bytes"
+                       : "is no result of rows by 64, columns by 8 up to 256, and K by 32 bytes",
                    d->c.buf);
   if (sched_adds_too_much(d))
     return decline(s, "adds more of K at once than its products are promoted by", d->c.buf);
@@ -95,16 +102,21 @@ static void note_result(Select *s, const IrBuffer *c) {
     if (s->results.v[i] == c)
       return;
   VEC_PUSH(s->k->arena, &s->results, c);
-  s->columns += sched_extent(c, 1) / 2;
+  s->columns += sched_extent(c, s->turned != TURNED_B) / 2;
 }
 
 static void select_dot(Select *s, IrDot *d) {
+  s->products++;
+  s->turned = sched_turned(s->k, s->r, d);
+  s->turns |= s->turned != TURNED_NONE;
   if (!shape_ok(s, d) || !operand_ok(s, &d->a, true) || !operand_ok(s, &d->b, false))
     return;
   d->unit = IRU_WGMMA;
   note_result(s, d->c.buf);
   if (sched_promotes(d) && d->accumulate)
-    s->columns += sched_extent(d->c.buf, 1) / 2; /* of the part */
+    s->columns += sched_extent(d->c.buf, s->turned != TURNED_B) / 2; /* of the part */
+  if (s->turned)
+    s->columns += sched_turned_registers(d);
   if (d->a.buf->space == IRS_FRAGMENT)
     s->columns += sched_extent(d->a.buf, 1) / 4;
 }
@@ -199,6 +211,8 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
     return NULL;
   if (!s.rows)
     return NULL; /* no product: nothing to say */
+  if (s.turns && s.products > 1)
+    return sched_decline(r, "several products, of which one has an operand that lies across");
   int groups = count_groups(&s);
   if (!groups)
     return sched_decline(r, "%" PRId64 " rows of results with %" PRId64 " registers a thread",

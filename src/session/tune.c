@@ -161,19 +161,28 @@ static int64_t deeper(const Tuning *t, const LowerProduct *p) {
   return t->side[DEPTH] >= 0 && p->size == 1 && p->k < ROW_BYTES ? ROW_BYTES : 0;
 }
 
-/* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
-static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tuned *out) {
+/* The pairs of rows and columns there are, with one depth. Those of `turned` have many rows: where
+ * elements are not of 16 bits, products whose second operand lies across compute the transpose. */
+static void consider_all(Tuning *t, Choice *best, const LowerProduct *p, int64_t deep) {
   static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
                                     {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
+  static const int64_t turned[][2] = {{192, 128}, {176, 128}, {224, 128}, {256, 64}};
+  for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
+    consider(t, best, (int64_t[]){tile[i][0], tile[i][1], deep});
+  for (size_t i = 0; p->size != 2 && i < sizeof turned / sizeof *turned; i++)
+    consider(t, best, (int64_t[]){turned[i][0], turned[i][1], deep});
+}
+
+/* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
+static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tuned *out) {
   bool groups = session_target(t->s)->arch >= ARCH_SM90A;
   int64_t deep = groups ? deeper(t, p) : 0;
   Choice own = {.cost = cost_of(t, plain), .p = *p}, best = own;
   if (deep) /* the author's own has to be better to stay */
     best.cost = -1;
-  for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
-    consider(t, &best, (int64_t[]){tile[i][0], tile[i][1], deep});
-  for (size_t i = 0; deep && i < sizeof tile / sizeof *tile; i++) /* K may be short */
-    consider(t, &best, (int64_t[]){tile[i][0], tile[i][1], 0});
+  consider_all(t, &best, p, deep);
+  if (deep) /* K may be short */
+    consider_all(t, &best, p, 0);
   if (deep && own.cost >= 0 && (best.cost < 0 || own.cost < best.cost * 0.995))
     best = own;
   for (int i = 0; i < 3 && best.tile[0]; i++)

@@ -61,6 +61,7 @@ static CudaText *print(Gate *g, const char *arch, const char *text, LowerNotes *
 /* Instructions by the low 12 bits of their encoding. */
 enum {
   HGMMA = 0x9f0,
+  HGMMA_RS = 0xdf0, /* the first operand in registers */
   HMMA = 0x23c,
   LDSM = 0x83b,
   LDGSTS = 0xfae,
@@ -163,6 +164,30 @@ START_TEST(eight_bits) {
   passes(NARROW_TO("f8e5m2", "f32", "f16", "192"), "schedule: warpgroup", 0);
   passes(NARROW("i8", "i32", "128"), "schedule: warpgroup", 0); /* IGMMA */
   passes(NARROW("u8", "i32", "128"), "schedule: warpgroup", 0);
+}
+END_TEST
+
+#define ACROSS(t, acc, m, n, k, how)                                                               \
+  "kernel across tile(A: " t "[M, K], B: " t "[K, N]) -> (C: " acc "[M, N]) {\n"                   \
+  "grid bx, by = ceildiv(N, " n "), ceildiv(M, " m ")\n"                                           \
+  "shared As: " t "[" m ", " k "]\nshared Bs: " t "[" k ", " n "]\n"                               \
+  "fragment s: " acc "[" m ", " n "]\n"                                                            \
+  "map i, j in [" m ", " n "] { store s[i, j] = " acc "(0) unchecked }\n"                          \
+  "for k: i64 = 0, ceildiv(K, " k "), 1 pipelined(3) {\n"                                          \
+  "copy As = A[by*" m ":+" m ", k*" k ":+" k "]\ncopy Bs = B[k*" k ":+" k ", bx*" n ":+" n "]\n"   \
+  "dot s += As @ Bs" how "\n}\n"                                                                   \
+  "copy C[by*" m ":+" m ", bx*" n ":+" n "] = s\n}\n"
+
+/* The operand that lies across goes through registers. */
+START_TEST(across) {
+  passes_on((Wants){"sm_90a", HGMMA_RS, 4}, ACROSS("f32", "f32", "256", "128", "32", " tf32"),
+            "schedule: warpgroup");
+  passes_on((Wants){"sm_90a", HGMMA_RS, 8}, ACROSS("f32", "f32", "128", "256", "32", " tf32"),
+            "schedule: warpgroup");
+  passes_on((Wants){"sm_90a", LDSM, 4}, ACROSS("i8", "i32", "256", "128", "128", ""),
+            "schedule: warpgroup");
+  passes_on((Wants){"sm_90a", LDSM, 4}, ACROSS("f8e4m3", "f32", "176", "128", "128", ""),
+            "schedule: warpgroup");
 }
 END_TEST
 
@@ -338,6 +363,7 @@ int main(void) {
                                 products_of_warps,
                                 tf32_on_request,
                                 eight_bits,
+                                across,
                                 eight_bits_of_warps,
                                 wide_products_of_warps,
                                 causal_attention,

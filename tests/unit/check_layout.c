@@ -125,6 +125,30 @@ START_TEST(accumulators) {
 }
 END_TEST
 
+/* wgmma.m64nN, its rows along either axis, 16 to a warp, rows r and r + 8 neighbours. */
+START_TEST(turned) {
+  Frag f;
+  int64_t at[IR_MAX_RANK], mate[IR_MAX_RANK];
+  for (int axis = 0; axis < 2; axis++)
+    for (int wide = 0; wide < 2; wide++)
+      for (int groups = 1; groups <= 3; groups++) {
+        int64_t rows = 128 * groups, m = axis ? 40 : rows, n = axis ? rows : 40;
+        ck_assert(frag_turned(&f, m, n, axis, groups, wide));
+        check_covers(&f, 128 * groups);
+        check_slice(&f, 1);
+        ck_assert(frag_reach(&f, 0) == m && frag_reach(&f, 1) == n);
+        for (int64_t t = 0; t < 128 * groups; t++)
+          for (int64_t i = 0; i < frag_registers(&f); i++) {
+            place(&f, t, i, at);
+            place(&f, t, i ^ 2, mate);
+            ck_assert(at[1 - axis] == 8 * (i / 4 % 5) + 2 * (t % 4) + i % 2);
+            ck_assert(at[axis] % (64 * groups) / 64 == t / 128 && mate[axis] == (at[axis] ^ 1));
+          }
+      }
+  ck_assert(!frag_turned(&f, 64, 64, 0, 2, true) && !frag_turned(&f, 64, 60, 0, 1, true));
+}
+END_TEST
+
 /* What two routes give is equal where it is the same. */
 START_TEST(equality) {
   Frag s, o;
@@ -144,6 +168,7 @@ int main(void) {
   tcase_set_timeout(c, 60);
   tcase_add_test(c, rows_of_vectors);
   tcase_add_test(c, accumulators);
+  tcase_add_test(c, turned);
   tcase_add_test(c, equality);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
