@@ -17,15 +17,20 @@ typedef struct Cost {
   const IrKernel *k;
   const IrBinding *b;
   LowerProduct first;
+  uint8_t *known;    /* by variable id: the value in b is that of this block */
   double cycles;     /* of a tile */
+  double longest;    /* of the longest tile; cycles is the mean then */
   double trips;      /* of the loops around */
   int64_t rows;      /* of the first product's instructions: its own, or its columns */
-  int64_t registers; /* of a thread, for each 64 rows */
+  int64_t registers; /* of a thread, for each 64 rows: of results … */
+  int64_t operand;   /* … and of the largest operand that lies in registers */
   bool turned;       /* some product's operand goes through registers */
+  int loops;         /* around the statement in hand */
+  int64_t shared;    /* bytes, two stages of what loops load */
   bool fits;         /* what warpgroups multiply */
 } Cost;
 
-enum { UNKNOWN_TRIPS = 16, LOOP_CYCLES = 600, TILE_CYCLES = 2400 };
+enum { UNKNOWN_TRIPS = 16, TILE_CYCLES = 2400 };
 
 /* ---------------------------------------------------------------- what warpgroups take */
 
@@ -68,11 +73,35 @@ static bool fits_groups(const Cost *c, const IrDot *d, int64_t rows, int64_t col
 
 /* ---------------------------------------------------------------- the kernel's products */
 
-/* Depends on the block, or on what the kernel computes: some number. */
+/* Whether nothing in an expression is loaded, counted or changed by the block. */
+static bool is_known(const Cost *c, const IrExpr *e) {
+  if (e->op == OP_VAR && !c->known[e->as.var->id])
+    return false;
+  for (int i = 0; i < e->nargs; i++)
+    if (!is_known(c, e->arg[i]))
+      return false;
+  return true;
+}
+
+static bool value_of(const Cost *c, const IrExpr *e, Scalar *out) {
+  return is_known(c, e) && ir_host_eval(e, c->b, out);
+}
+
+/* What the block computes of its indices and of what the host knows is known too. */
+static void learn_let(Cost *c, const IrStmt *s) {
+  IrVar *v = s->as.let.var;
+  Scalar x;
+  if (c->b && v->kind == IRV_LET && value_of(c, s->as.let.value, &x)) {
+    c->b->value[v->id] = x;
+    c->known[v->id] = true;
+  }
+}
+
+/* Of this block; where it depends on what the kernel loads: some number. */
 static double trips_of(const Cost *c, const IrFor *f) {
   Scalar lo, hi, step;
-  if (!c->b || !ir_host_eval(f->lo, c->b, &lo) || !ir_host_eval(f->hi, c->b, &hi) ||
-      !ir_host_eval(f->step, c->b, &step) || step.as.i <= 0)
+  if (!c->b || !value_of(c, f->lo, &lo) || !value_of(c, f->hi, &hi) ||
+      !value_of(c, f->step, &step) || step.as.i <= 0)
     return UNKNOWN_TRIPS;
   return hi.as.i > lo.as.i ? (double)((hi.as.i - lo.as.i + step.as.i - 1) / step.as.i) : 0;
 }
@@ -95,7 +124,9 @@ static void add_product(Cost *c, const IrDot *d) {
                               .type = d->a.buf->dtype,
                               .result = d->c.buf->dtype};
   c->fits = c->fits && fits_groups(c, d, rows, columns);
-  c->registers += columns / 2 + (d->a.buf->space == IRS_FRAGMENT ? k / 4 : 0);
+  c->registers += columns / 2;
+  if (d->a.buf->space == IRS_FRAGMENT && k / 4 > c->operand)
+    c->operand = k / 4;
   c->registers += sched_promotes(d) && d->accumulate ? columns / 2 : 0;
   c->registers += turned ? sched_turned_registers(d) : 0;
   /* operands' bytes in shared memory for each operation, against the widest product's */
@@ -107,6 +138,28 @@ static void add_product(Cost *c, const IrDot *d) {
   c->cycles += c->trips * steps * exp(0.084 * narrow);
 }
 
+/* Rows of tiles that are loaded are whole spans of the swizzle; results are staged in halves where
+ * these are spans. */
+static void add_copy(Cost *c, const IrCopy *x) {
+  enum { SPAN = 128 };
+  const IrBuffer *to = x->dst.buf;
+  if (x->src.buf->space == IRS_GLOBAL && to->space == IRS_SHARED && to->rank == 2) {
+    int64_t row = sched_extent(to, 1) * (int64_t)dtype_size(to->dtype);
+    c->shared += (row + SPAN - 1) / SPAN * SPAN * sched_extent(to, 0) * (c->loops ? 2 : 1);
+  }
+  if (x->src.buf->space == IRS_FRAGMENT && to->space == IRS_GLOBAL && x->src.buf->rank == 2) {
+    int64_t columns = sched_extent(x->src.buf, 1), size = (int64_t)dtype_size(to->dtype);
+    c->shared += sched_extent(x->src.buf, 0) * columns * size / (columns % SPAN ? 1 : 2);
+  }
+}
+
+/* What a loop over chained products does between them, as attention was measured with D 64 and 256
+ * at 128 x 64 to 128 x 192 and 192 x 96: results wider than 128 leave few registers for it. */
+static double loop_cycles(const LowerProduct *p) {
+  double m = (double)p->m, n = (double)p->n;
+  return 424 + 0.038 * m * n + (n > 128 ? 0.041 * m * (n - 128) : 0);
+}
+
 static void add_block(Cost *c, IrBlock *b) {
   IrBlock *inner;
   for (size_t i = 0; i < b->n; i++) {
@@ -115,23 +168,66 @@ static void add_block(Cost *c, IrBlock *b) {
     int products = c->first.products;
     if (s->kind == IRK_DOT)
       add_product(c, &s->as.dot);
+    if (s->kind == IRK_LET)
+      learn_let(c, s);
+    if (s->kind == IRK_COPY)
+      add_copy(c, &s->as.copy);
     if (s->kind == IRK_FOR)
       c->trips *= trips_of(c, &s->as.loop);
+    c->loops += s->kind == IRK_FOR;
     for (int j = 0; s->kind != IRK_MAP && (inner = ir_nested(s, j)); j++)
       add_block(c, inner);
     if (s->kind == IRK_FOR && c->first.products > products) {
       c->first.stages = s->as.loop.stages;
-      c->cycles += c->first.products > products + 1 ? c->trips * LOOP_CYCLES : 0;
+      c->cycles += c->first.products > products + 1 ? c->trips * loop_cycles(&c->first) : 0;
     }
+    c->loops -= s->kind == IRK_FOR;
     c->trips = outer;
   }
 }
 
+static bool know_let(IrStmt *s, void *ctx) {
+  if (s->kind == IRK_LET)
+    ((uint8_t *)ctx)[s->as.let.var->id] = true;
+  return true;
+}
+
+/* What a launch binds. */
+static uint8_t *known_of(const IrKernel *k) {
+  uint8_t *known = ARENA_ARRAY(k->arena, uint8_t, k->vars.n + 1);
+  IrBlock pre = k->pre;
+  for (size_t i = 0; i < k->vars.n; i++)
+    known[i] = k->vars.v[i]->kind >= IRV_GRID;
+  ir_walk(&pre, know_let, known);
+  return known;
+}
+
 static Cost cost_of(const IrKernel *k, const IrBinding *b) {
-  Cost c = {.k = k, .b = b, .trips = 1, .fits = true};
+  Cost c = {.k = k, .b = b, .known = known_of(k), .trips = 1, .fits = true};
   IrBlock body = k->body;
   add_block(&c, &body);
+  c.longest = c.cycles;
   return c;
+}
+
+/* Blocks may have work of unequal length: the mean over some of them, spread along the first axis
+ * of the grid, and the longest. */
+static Cost cost_of_blocks(const IrKernel *k, const IrBinding *b) {
+  enum { SAMPLES = 16 };
+  int64_t n = k->grid_rank > 0 ? b->grid[0] : 1, samples = n < SAMPLES ? n : SAMPLES;
+  Cost sum = cost_of(k, b);
+  if (samples < 2)
+    return sum;
+  Scalar *index = &b->value[k->grid_index[0]->id], first = *index;
+  sum.cycles = 0;
+  for (int64_t i = 0; i < samples; i++) {
+    index->as.i = (2 * i + 1) * n / (2 * samples);
+    Cost c = cost_of(k, b);
+    sum.cycles += c.cycles / (double)samples;
+    sum.longest = c.cycles > sum.longest ? c.cycles : sum.longest;
+  }
+  *index = first;
+  return sum;
 }
 
 bool lower_product(const IrKernel *k, LowerProduct *out) {
@@ -152,22 +248,33 @@ static double loads_of(const LowerProduct *p) {
   return (double)(p->m + p->n) / area / (384.0 / 32768.0) - 1;
 }
 
-/* Blocks that stay and have a multiprocessor each. */
-static double rounds(const Cost *c, int64_t sms, double cycles) {
+/* Blocks that stay and have a multiprocessor each; tiles of unequal length even out, but for the
+ * longest. */
+static double rounds(const Cost *c, int64_t sms, double factor) {
   double tiles = tiles_of(c->b), turns = ceil(tiles / (double)sms);
   if (turns < 1)
     return 0;
-  double tile = cycles + TILE_CYCLES * (double)c->first.m * (double)c->first.n / 32768.0;
-  return turns * tile * exp(0.032 * loads_of(&c->first) + 0.40 * (ceil(tiles / turns) / 128 - 1));
+  double besides = TILE_CYCLES * (double)c->first.m * (double)c->first.n / 32768.0;
+  double all = turns * (c->cycles * factor + besides), longest = c->longest * factor + besides;
+  if (c->longest > c->cycles * 1.05) {
+    all = tiles / (double)sms * (c->cycles * factor + besides);
+    all = all < longest ? longest : all;
+  }
+  return all * exp(0.032 * loads_of(&c->first) + 0.40 * (ceil(tiles / turns) / 128 - 1));
 }
 
 /* Rows by 64 to a warpgroup, their results in registers. */
-static double cost_groups(const Cost *c, int64_t sms) {
-  static const int limit[] = {0, 255, 232, 160};
+static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
+  enum { BARRIERS = 1024 };
+  const int limit[] = {0, 255, c->first.products > 2 ? 240 : 232, 160};
   int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
-  if (!c->fits || blocks < 1 || blocks > 4 || c->registers * (blocks / groups) + 40 > limit[groups])
+  if (!c->fits || blocks < 1 || blocks > 4 ||
+      (c->registers + c->operand) * (blocks / groups) + sched_other_registers(c->first.products) >
+          limit[groups])
     return -1;
-  return rounds(c, sms, c->cycles * (groups == 1 ? 1.12 : 1.0));
+  if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIERS))
+    return -1; /* one stage would leave the tensor cores waiting for each */
+  return rounds(c, sms, groups == 1 ? 1.12 : 1.0);
 }
 
 /* Small blocks share a multiprocessor; fewer than eight warps of them leave its tensor cores
@@ -177,7 +284,7 @@ static double cost_warps(const Cost *c, const Target *t, int64_t sms) {
   if (!cost_find_warps(c->k, t, &w))
     return -1;
   if (c->first.products > 1)
-    return rounds(c, sms, c->cycles);
+    return rounds(c, sms, 1.0);
   double each = ceil(tiles_of(c->b) / (double)sms);
   double warps = (each < w.blocks ? each : w.blocks) * w.warps;
   double busy = warps < 8 ? pow(warps / 8, 0.55) : 1;
@@ -186,8 +293,8 @@ static double cost_warps(const Cost *c, const Target *t, int64_t sms) {
 }
 
 double lower_cost(const IrKernel *k, const IrBinding *b, const Target *t, int64_t sms) {
-  Cost c = cost_of(k, b);
+  Cost c = cost_of_blocks(k, b);
   if (!c.first.size)
     return -1;
-  return t->arch < ARCH_SM90A ? cost_warps(&c, t, sms) : cost_groups(&c, sms);
+  return t->arch < ARCH_SM90A ? cost_warps(&c, t, sms) : cost_groups(&c, t, sms);
 }

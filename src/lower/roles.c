@@ -7,7 +7,8 @@
  */
 #include "sched.h"
 
-enum { WIDE_PART = 128 * 176 }; /* elements that two warpgroups add to */
+/* Elements that two warpgroups add to, and that they keep of chained products. */
+enum { WIDE_PART = 128 * 176, WIDE_CHAIN = 128 * 352 };
 
 static bool is_fill(const IrStmt *s) {
   return s->kind == IRK_ACQUIRE || s->kind == IRK_COMMIT ||
@@ -180,11 +181,21 @@ bool sched_narrow_sync(IrStmt *s, void *ctx) {
   return true;
 }
 
-/* A result and the part that is added to it take nearly all registers. */
-static bool find_wide_part(IrStmt *s, void *ctx) {
+typedef struct Wide { /* what takes nearly all registers */
+  bool part;          /* a result and the part that is added to it */
+  int products;       /* more than two that are chained … */
+  int64_t elements;   /* … and their results */
+} Wide;
+
+static bool find_wide(IrStmt *s, void *ctx) {
+  Wide *w = ctx;
   const IrDot *d = &s->as.dot;
-  *(bool *)ctx |= s->kind == IRK_DOT && sched_promotes(d) &&
-                  ir_region_extent(&d->c, 0) * ir_region_extent(&d->c, 1) >= WIDE_PART;
+  if (s->kind != IRK_DOT)
+    return true;
+  int64_t n = ir_region_extent(&d->c, 0) * ir_region_extent(&d->c, 1);
+  w->part |= sched_promotes(d) && n >= WIDE_PART;
+  w->products++;
+  w->elements += n;
   return true;
 }
 
@@ -192,8 +203,9 @@ static bool find_wide_part(IrStmt *s, void *ctx) {
  * registers. Two warpgroups have enough without. */
 static void set_registers(IrRoles *roles, int groups) {
   static const int producer[] = {0, 0, 40, 32}, consumer[] = {0, 0, 232, 160};
-  bool wide = false;
-  ir_walk(&roles->role[1].body, find_wide_part, &wide);
+  Wide w = {0};
+  ir_walk(&roles->role[1].body, find_wide, &w);
+  bool wide = w.part || (w.products > 2 && w.elements >= WIDE_CHAIN);
   roles->role[0].registers = wide && groups == 2 ? 24 : producer[groups];
   roles->role[1].registers = wide && groups == 2 ? 240 : consumer[groups];
 }

@@ -45,6 +45,8 @@ bool sched_jumps_around_fill(IrKernel *k);
 /* select.c: whether a product of 8-bit floats adds more of K at once than it may before it is taken
  * to true f32; such products add to a part first, from here on. */
 bool sched_adds_too_much(const IrDot *d);
+/* Registers of a thread for all but the results and operands of so many products. */
+int sched_other_registers(int products);
 /* Whether a product is of 8-bit floats whose sums are taken to true f32. */
 bool sched_promotes(const IrDot *d);
 void sched_promote(IrKernel *k, IrBlock *b);

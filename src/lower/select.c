@@ -15,6 +15,7 @@ typedef struct Select {
   const LowerRequest *r;
   int64_t rows;    /* of the products' results; 0: none seen */
   int64_t columns; /* registers of a thread for the results, for each 64 rows of it, so far */
+  int64_t operand; /* and for the largest operand in registers: such are there one at a time */
   int products;
   Turned turned; /* of the product in hand */
   bool turns;    /* some product is turned */
@@ -117,8 +118,8 @@ static void select_dot(Select *s, IrDot *d) {
     s->columns += sched_extent(d->c.buf, s->turned != TURNED_B) / 2; /* of the part */
   if (s->turned)
     s->columns += sched_turned_registers(d);
-  if (d->a.buf->space == IRS_FRAGMENT)
-    s->columns += sched_extent(d->a.buf, 1) / 4;
+  if (d->a.buf->space == IRS_FRAGMENT && sched_extent(d->a.buf, 1) / 4 > s->operand)
+    s->operand = sched_extent(d->a.buf, 1) / 4;
 }
 
 /* What the author has scheduled stays so. */
@@ -188,13 +189,19 @@ void sched_promote(IrKernel *k, IrBlock *b) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* 64 rows each up to three; beyond that two of 128 rows. Registers: results, operands, and 40 of
+/* Where many products are chained, most of the rest is there while their results are not. */
+int sched_other_registers(int products) {
+  return products > 2 ? 32 : 40;
+}
+
+/* 64 rows each up to three; beyond that two of 128 rows. Registers: results, operands, and
  * everything else, of what a thread may have. */
 static int count_groups(const Select *s) {
   static const int limit[] = {0, 255, 240, 160};
   int64_t blocks = s->rows / 64;
   int groups = blocks == 4 ? 2 : (int)blocks;
-  if (blocks > 4 || s->columns * (blocks / groups) + 40 > limit[groups])
+  int64_t registers = (s->columns + s->operand) * (blocks / groups);
+  if (blocks > 4 || registers + sched_other_registers(s->products) > limit[groups])
     return 0;
   return groups;
 }
@@ -216,7 +223,7 @@ IrKernel *low_select(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   int groups = count_groups(&s);
   if (!groups)
     return sched_decline(r, "%" PRId64 " rows of results with %" PRId64 " registers a thread",
-                         s.rows, s.columns);
+                         s.rows, s.columns + s.operand);
   if (k->threads && k->threads != (groups + 1) * GROUP_THREADS)
     return sched_decline(r, "threads = %d, but these rows take %d", k->threads,
                          (groups + 1) * GROUP_THREADS);

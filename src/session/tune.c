@@ -166,11 +166,15 @@ static int64_t deeper(const Tuning *t, const LowerProduct *p) {
 static void consider_all(Tuning *t, Choice *best, const LowerProduct *p, int64_t deep) {
   static const int64_t tile[][2] = {{128, 256}, {128, 192}, {128, 128}, {256, 128}, {128, 224},
                                     {256, 160}, {128, 64},  {64, 256},  {64, 128},  {64, 64}};
+  static const int64_t chained[][2] = {{192, 96}, {192, 64}, {128, 96}};
   static const int64_t turned[][2] = {{192, 128}, {176, 128}, {224, 128}, {256, 64}};
   for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
     consider(t, best, (int64_t[]){tile[i][0], tile[i][1], deep});
   for (size_t i = 0; p->size != 2 && i < sizeof turned / sizeof *turned; i++)
     consider(t, best, (int64_t[]){turned[i][0], turned[i][1], deep});
+  bool groups = session_target(t->s)->arch >= ARCH_SM90A;
+  for (size_t i = 0; groups && p->products > 1 && i < sizeof chained / sizeof *chained; i++)
+    consider(t, best, (int64_t[]){chained[i][0], chained[i][1], deep});
 }
 
 /* The cheapest pair of rows and columns; where no pair is better, nothing is set. */
