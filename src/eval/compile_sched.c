@@ -202,6 +202,7 @@ SchedTiles *eval_compile_tiles(Compiler *c, const IrTileLoop *l) {
   SchedTiles *t = ARENA_NEW(c->arena, SchedTiles);
   t->naxes = l->naxes;
   t->group = l->group;
+  t->turning = l->turning;
   t->tile = eval_reg_new(c, false, 8, false);
   eval_reg_hold(c, t->tile);
   for (int i = 0; i < l->naxes; i++) {

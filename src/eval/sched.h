@@ -30,6 +30,7 @@ typedef struct SchedFork {
 
 typedef struct SchedTiles { /* TILE_LOOP */
   int naxes, group;
+  bool turning;
   EvalInt count[3];
   Reg index[3], tile; /* tile: the number, i64 */
   DType type[3];

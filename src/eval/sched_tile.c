@@ -2,8 +2,9 @@
  *
  * In: TILE_LOOP's counts. Out: the indices of this block's tiles: numbers block, block + blocks, …
  * so that all blocks together do each tile once. `group n` walks n rows of tiles down before it
- * goes across; a dynamic loop hands out the same numbers, here in the order that round robin gives.
- * Tests: tests/unit/check_scheduled.c (each_tile_once), tests/unit/check_eval.c.
+ * goes across; `turning` rounds go there and back; a dynamic loop hands out the same numbers, here
+ * in the order that round robin gives. Tests: tests/unit/check_scheduled.c (each_tile_once),
+ * tests/unit/check_eval.c.
  */
 #include "sched.h"
 
@@ -32,6 +33,13 @@ static void raster(int64_t number, int64_t columns, int64_t rows, int64_t group,
   *y = first + number % height;
 }
 
+/* `turning`: of the rounds before the last every other one goes from the last block to the first,
+ * the last but one for sure. */
+static int64_t turned(int64_t number, int64_t total, int64_t blocks) {
+  int64_t round = number / blocks, rest = (total - 1) / blocks - round;
+  return rest % 2 ? round * blocks + blocks - 1 - number % blocks : number;
+}
+
 /* Counts without a tile end the loop at once; more tiles than i64 counts cannot be. */
 bool eval_sched_tile(EvalAgent *a, const SchedTiles *t) {
   int64_t count[3] = {1, 1, 1}, at[3], plane, total;
@@ -45,6 +53,8 @@ bool eval_sched_tile(EvalAgent *a, const SchedTiles *t) {
   int64_t number = eval_int_at(DT_I64, machine_reg(a, t->tile));
   if (number >= total)
     return false;
+  if (t->turning)
+    number = turned(number, total, blocks_of(a->block));
   at[2] = number / plane;
   raster(number % plane, count[0], count[1], t->group, &at[0], &at[1]);
   for (int i = 0; i < t->naxes; i++)

@@ -321,6 +321,7 @@ typedef struct IrTileLoop { /* scheduled: the persistent loop over the grid's ti
   IrVar *index[3];
   IrExpr *count[3];
   int group;    /* grouped raster; 0: row by row */
+  bool turning; /* every other round the other way, so that the last full one goes forward */
   bool dynamic; /* ticket instead of round robin */
   IrBlock body;
 } IrTileLoop;

@@ -187,12 +187,13 @@ static void print_map(Printer *p, const IrMap *m, int level) {
 }
 
 /* Order and ticket before the brace, like a loop's schedule.
- * `tile_loop bx, by in [n, m] group 16 dynamic { … }` */
+ * `tile_loop bx, by in [n, m] group 16 turning dynamic { … }` */
 static void print_tile_loop(Printer *p, const IrTileLoop *t, int level) {
   str_add(p->out, "tile_loop ");
   print_axes(p, t->index, t->count, t->naxes);
   if (t->group)
     str_addf(p->out, "group %d ", t->group);
+  str_add(p->out, t->turning ? "turning " : "");
   str_add(p->out, t->dynamic ? "dynamic " : "");
   print_braced(p, &t->body, level);
 }

@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------- schedules */
 
 /* Its indices are in scope in its body only.
- * `tile_loop bx, by in [n, m] group 16 dynamic { … }` */
+ * `tile_loop bx, by in [n, m] group 16 turning dynamic { … }` */
 static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
   IrTileLoop t = {0};
   t.naxes = ir_read_axes(r, t.index, t.count, 3);
@@ -17,6 +17,7 @@ static void read_tile_loop(Reader *r, IrBlock *out, Span at) {
     return;
   if (ir_tok_accept_word(r, "group"))
     t.group = (int)ir_tok_int(r, 0, 1 << 20, "a group of tiles");
+  t.turning = !r->broken && ir_tok_accept_word(r, "turning");
   t.dynamic = !r->broken && ir_tok_accept_word(r, "dynamic");
   IrStmt *s = ir_add(r->k, out, IRK_TILE_LOOP, at);
   s->as.tile_loop = t;

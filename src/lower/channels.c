@@ -10,12 +10,13 @@
 
 #include "sched.h"
 
-enum { CHOSEN_STAGES = 4, BARRIER_BYTES = 1024 };
+enum { ONCE = -1, CHOSEN_STAGES = 4, BARRIER_BYTES = 1024 };
 
 typedef struct Channels {
   IrKernel *k;
   const LowerRequest *r;
-  IrBlock head; /* tiles and channels */
+  IrBlock head;          /* tiles and channels */
+  VEC(IrChannel *) once; /* filled once a tile, outside of the program's loops */
   bool declined;
 } Channels;
 
@@ -134,7 +135,7 @@ static void rebuild(Channels *c, IrBlock *b, const Groups *groups) {
   *b = out;
 }
 
-/* stages: of what is filled here; 0: the compiler's choice. */
+/* stages: of what is filled here; 0: the compiler's choice; ONCE: outside of all loops. */
 static void plan_block(Channels *c, IrBlock *b, int stages) {
   Groups groups = {0};
   IrBlock *inner;
@@ -146,8 +147,11 @@ static void plan_block(Channels *c, IrBlock *b, int stages) {
   }
   if (!group_copies(c, b, &groups) || !groups.n)
     return;
-  for (size_t i = 0; i < groups.n; i++)
-    declare(c, &groups.v[i], stages ? stages : CHOSEN_STAGES);
+  for (size_t i = 0; i < groups.n; i++) {
+    declare(c, &groups.v[i], stages == ONCE ? 1 : stages ? stages : CHOSEN_STAGES);
+    if (stages == ONCE)
+      VEC_PUSH(c->k->arena, &c->once, groups.v[i].channel);
+  }
 }
 
 /* The declarations are gone from the blocks by now, so that places in them are final. */
@@ -182,6 +186,12 @@ static int64_t total_bytes(const IrKernel *k) {
   return bytes;
 }
 
+static void set_stages(IrChannel *ch, int stages) {
+  ch->stages = stages;
+  for (int i = 0; i < ch->ntiles; i++)
+    ch->tile[i]->stages = stages;
+}
+
 /* The deepest ring loses a stage, all its tiles alike; false where every ring has one. */
 static bool shorten(IrKernel *k) {
   IrChannel *deepest = NULL;
@@ -190,9 +200,7 @@ static bool shorten(IrKernel *k) {
       deepest = k->channels.v[i];
   if (!deepest || deepest->stages < 2)
     return false;
-  deepest->stages--;
-  for (int i = 0; i < deepest->ntiles; i++)
-    deepest->tile[i]->stages--;
+  set_stages(deepest, deepest->stages - 1);
   return true;
 }
 
@@ -208,6 +216,16 @@ static void note_channel(const Channels *c, const IrChannel *ch) {
              ch->stages > 1 ? "s" : "", bytes, str_text(&tiles));
 }
 
+/* What is left takes the next tile's while this one's is read: without that, nothing of the next
+ * tile is loaded before this one is done. */
+static void load_ahead(Channels *c) {
+  for (size_t i = 0; i < c->once.n && c->k->grid_rank > 0; i++) {
+    set_stages(c->once.v[i], 2);
+    if (!target_has_shared(c->r->target, total_bytes(c->k)))
+      set_stages(c->once.v[i], 1);
+  }
+}
+
 static bool fit(Channels *c) {
   while (!target_has_shared(c->r->target, total_bytes(c->k))) {
     if (!shorten(c->k)) {
@@ -215,6 +233,7 @@ static bool fit(Channels *c) {
       return false;
     }
   }
+  load_ahead(c);
   for (size_t i = 0; i < c->k->channels.n; i++)
     note_channel(c, c->k->channels.v[i]);
   return true;
@@ -229,7 +248,7 @@ IrKernel *low_channels(Arena *a, const IrKernel *from, const LowerRequest *r, Di
   size_t next = 0;
   if (sched_jumps_around_fill(k)) /* a stage that is filled would not be released */
     return sched_decline(r, "break, continue or while around the copies");
-  plan_block(&c, &k->body, 1);
+  plan_block(&c, &k->body, ONCE);
   if (!c.declined && !k->channels.n)
     return sched_decline(r, "no copy from a tensor feeds the products");
   if (c.declined || !fit(&c))

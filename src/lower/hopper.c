@@ -327,6 +327,18 @@ static void define_indices(Simple *s, const IrTileLoop *t, IrExpr *number, IrExp
   }
 }
 
+/* Of the rounds before the last every other one goes from the last block to the first; the same as
+ * the evaluator's. */
+static IrExpr *turned(Simple *s, IrExpr *number, IrExpr *tiles, IrExpr *block, IrExpr *blocks) {
+  IrKernel *k = s->k;
+  IrExpr *last = ir_op2(k, OP_FLOORDIV, ir_op2(k, OP_SUB, tiles, low_i32(s, 1)), blocks);
+  IrExpr *rest = ir_op2(k, OP_SUB, last, ir_op2(k, OP_FLOORDIV, number, blocks));
+  IrExpr *back = ir_op2(k, OP_EQ, ir_op2(k, OP_MOD, rest, low_i32(s, 2)), low_i32(s, 1));
+  IrExpr *mirror =
+      ir_op2(k, OP_SUB, ir_op2(k, OP_SUB, blocks, low_i32(s, 1)), low_mul(s, block, low_i32(s, 2)));
+  return named(s, "turned", ir_op3(k, OP_SELECT, back, low_add(s, number, mirror), number));
+}
+
 /* As many tiles as i32 counts: each writes elements whose offsets fit 32 bits. */
 bool hopper_tile_loop(Simple *s, IrStmt *st) {
   const IrTileLoop *t = &st->as.tile_loop;
@@ -342,8 +354,14 @@ bool hopper_tile_loop(Simple *s, IrStmt *st) {
   IrVar *number = low_emit_for(s, "tile", block, tiles, blocks, &loop);
   number->lo = 0;
   IrBlock *before = low_enter(s, &loop->as.loop.body);
-  define_indices(s, t, ir_ref(k, number), n);
+  IrExpr *at = ir_ref(k, number);
+  define_indices(s, t, t->turning ? turned(s, at, tiles, block, blocks) : at, n);
   low_points(s, &st->as.tile_loop.body);
+  for (size_t i = 0; i < s->held.n; i++) { /* tiles are the program's blocks, in no order */
+    const IrBuffer *b = k->buffers.v[i];
+    if (b->space == IRS_GLOBAL && b->role != IRR_SCRATCH)
+      s->held.v[i] = 0;
+  }
   low_flush(s);
   low_enter(s, before);
   return true;

@@ -34,18 +34,46 @@ static IrExpr *pre_let(IrKernel *k, const char *name, IrExpr *value) {
 }
 
 /* ceildiv(tiles, turns): fewer blocks than multiprocessors where that costs no turn; the power that
- * idle ones leave becomes clock. Tiles of unequal length go to all of them, so that no block meets
- * the long ones again and again. */
-static IrExpr *count_blocks(IrKernel *k, bool equal) {
-  IrExpr *tiles = k->grid[0], *sms = ir_ref(k, ir_sms(k));
-  for (int i = 1; i < k->grid_rank; i++)
-    tiles = ir_op2(k, OP_MUL, tiles, k->grid[i]);
-  tiles = pre_let(k, "tiles", tiles);
-  if (!equal)
-    return pre_let(k, "blocks", ir_op2(k, OP_MIN2, tiles, sms));
-  IrExpr *turns = ir_op2(k, OP_CEILDIV, tiles, sms);
+ * idle ones leave becomes clock. */
+static IrExpr *count_blocks(IrKernel *k, IrExpr *tiles) {
+  IrExpr *turns = ir_op2(k, OP_CEILDIV, tiles, ir_ref(k, ir_sms(k)));
   return pre_let(k, "blocks",
                  ir_op2(k, OP_CEILDIV, tiles, ir_op2(k, OP_MAX2, turns, ir_int(k, 1))));
+}
+
+static IrExpr *divides(IrKernel *k, IrExpr *by, IrExpr *x) {
+  return ir_op2(k, OP_EQ, ir_op2(k, OP_MOD, x, by), ir_int(k, 0));
+}
+
+/* Tiles go from long to short in each section, the rows of a group; rounds turn. Two rounds, there
+ * and back, give all blocks the same work where they are full, and sections begin where pairs of
+ * rounds do, or pairs where sections do. Nearly all multiprocessors have to have a block. */
+static IrExpr *evens_out(IrKernel *k, IrExpr *tiles, IrExpr *turns, IrExpr *each, int group) {
+  IrExpr *one = ir_int(k, 1), *most = ir_int(k, group ? group : 1);
+  IrExpr *rows = k->grid_rank > 1 ? k->grid[1] : one;
+  IrExpr *section = ir_op2(k, OP_MUL, k->grid[0], ir_op2(k, OP_MIN2, rows, most));
+  section = pre_let(k, "section", ir_op2(k, OP_MAX2, section, one));
+  IrExpr *pair = ir_op2(k, OP_MUL, each, ir_int(k, 2));
+  IrExpr *fit = ir_op2(k, OP_OR, divides(k, pair, section), divides(k, section, pair));
+  IrExpr *alike = ir_op2(k, OP_OR, divides(k, most, rows), ir_op2(k, OP_LT, rows, most));
+  IrExpr *full = ir_op2(k, OP_AND, divides(k, turns, tiles), divides(k, ir_int(k, 2), turns));
+  IrExpr *busy = ir_op2(k, OP_GE, ir_op2(k, OP_MUL, each, ir_int(k, 16)),
+                        ir_op2(k, OP_MUL, ir_ref(k, ir_sms(k)), ir_int(k, 15)));
+  return ir_op2(k, OP_AND, ir_op2(k, OP_AND, full, busy), ir_op2(k, OP_AND, fit, alike));
+}
+
+/* Where rounds do not even out, the hardware hands out the tiles, each to a block of its own, which
+ * starts anew; short ones are not worth that. */
+static IrExpr *count_uneven(IrKernel *k, IrExpr *tiles, int group) {
+  enum { SHORT = 6 };
+  IrExpr *sms = ir_ref(k, ir_sms(k)), *one = ir_int(k, 1);
+  IrExpr *turns = ir_op2(k, OP_MAX2, ir_op2(k, OP_CEILDIV, tiles, sms), one);
+  turns = pre_let(k, "turns", turns);
+  IrExpr *each = pre_let(k, "each", ir_op2(k, OP_MAX2, ir_op2(k, OP_FLOORDIV, tiles, turns), one));
+  IrExpr *is_short = ir_op2(k, OP_LE, k->grid[0], ir_int(k, SHORT));
+  IrExpr *other = ir_op3(k, OP_SELECT, is_short, ir_op2(k, OP_MIN2, tiles, sms), tiles);
+  IrExpr *even = evens_out(k, tiles, turns, each, group);
+  return pre_let(k, "blocks", ir_op3(k, OP_SELECT, even, each, other));
 }
 
 /* ---------------------------------------------------------------- tiles of unequal length */
@@ -152,10 +180,18 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   t->group = raster(&t->body, k, x.way != WAY_NONE);
   if (x.way == WAY_UP)
     reverse(k, t);
+  t->turning = x.way == WAY_UP || x.way == WAY_DOWN; /* who had a long one has a short one next */
   sched_note(r, "blocks stay and walk the tiles%s%s", t->group ? " in groups of rows" : "",
              x.way == WAY_NONE ? "" : ", the longest first");
   k->raster = 0;
-  k->grid[0] = count_blocks(k, x.way == WAY_NONE);
+  IrExpr *tiles = k->grid[0];
+  for (int i = 1; i < k->grid_rank; i++)
+    tiles = ir_op2(k, OP_MUL, tiles, k->grid[i]);
+  tiles = pre_let(k, "tiles", tiles);
+  if (x.way == WAY_UNKNOWN)
+    k->grid[0] = pre_let(k, "blocks", ir_op2(k, OP_MIN2, tiles, ir_ref(k, ir_sms(k))));
+  else
+    k->grid[0] = t->turning ? count_uneven(k, tiles, t->group) : count_blocks(k, tiles);
   k->grid_rank = 1;
   k->grid_index[0] = ir_var(k, IRV_GRID, "block", DT_I64);
   return k;

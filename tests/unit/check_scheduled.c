@@ -450,7 +450,8 @@ END_TEST
 
 START_TEST(each_tile_once) {
   static const int64_t grid[3] = {5, 7, 2};
-  static const char *const order[] = {"", "group 2", "group 3 dynamic"};
+  static const char *const order[] = {"", "group 2", "group 3 dynamic", "turning",
+                                      "group 2 turning"};
   for (size_t i = 0; i < sizeof order / sizeof *order; i++)
     for (int blocks = 1; blocks <= 7; blocks += 3) {
       char text[512];
