@@ -297,9 +297,10 @@ static void grow(Simple *s, uint32_t id) {
   }
 }
 
-/* What is private to a thread needs no barrier. */
+/* What is private to a thread, or an input that nothing writes, needs no barrier. */
 void low_note_buffer(Simple *s, const IrBuffer *b, unsigned how) {
-  if (b->space == IRS_LOCAL || b->space == IRS_REG || low_place_of(s, b)->frag ||
+  bool input = b->space == IRS_GLOBAL && b->role == IRR_IN && !(how & IR_WRITES);
+  if (input || b->space == IRS_LOCAL || b->space == IRS_REG || low_place_of(s, b)->frag ||
       low_place_of(s, b)->piped)
     return;
   grow(s, b->id);

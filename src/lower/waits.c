@@ -50,9 +50,44 @@ static void wait_before(Waits *w, IrBlock *out, IrStmt *s) {
     }
 }
 
+/* ---------------------------------------------------------------- late releases */
+
+/* The product right before a release that reads what is released. */
+static const IrDot *read_last(const IrBlock *b, size_t release) {
+  const IrStmt *s = release ? b->v[release - 1] : NULL;
+  bool own = s && s->kind == IRK_DOT && s->as.dot.unit == IRU_WGMMA;
+  return own && touches(b->v[release], &s->as.dot) ? &s->as.dot : NULL;
+}
+
+/* What has no place in the order of stages. */
+static bool passes(IrStmt *s) {
+  return s->kind == IRK_MAP || s->kind == IRK_REDUCE || s->kind == IRK_ALLOC ||
+         (s->kind == IRK_LET && s->as.let.var->kind == IRV_LET) ||
+         (s->kind == IRK_DOT && s->as.dot.unit == IRU_WGMMA);
+}
+
+/* A release waits for its product, and so does what comes between it and the next product, though
+ * nothing of that needs the result: it stands behind that product then. */
+static void delay_releases(IrBlock *b) {
+  for (size_t i = b->n; i-- > 0;) {
+    const IrDot *d = b->v[i]->kind == IRK_RELEASE ? read_last(b, i) : NULL;
+    size_t to = i;
+    for (size_t j = i + 1; d && j < b->n && passes(b->v[j]) && !touches(b->v[j], d); j++)
+      if (b->v[j]->kind == IRK_DOT)
+        to = j;
+    IrStmt *release = b->v[i];
+    for (size_t j = i; j < to; j++)
+      b->v[j] = b->v[j + 1];
+    b->v[to] = release;
+  }
+}
+
+/* ---------------------------------------------------------------- the walk */
+
 static void plan_block(Waits *w, IrBlock *b) {
   IrBlock out = {0}, *inner;
   Span span = w->k->span;
+  delay_releases(b);
   for (size_t i = 0; i < b->n; i++) {
     IrStmt *s = b->v[i];
     span = s->span;
