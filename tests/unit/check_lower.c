@@ -1217,6 +1217,30 @@ START_TEST(levels) {
 }
 END_TEST
 
+/* Nobody writes an input, so that threads which only read it never wait for each other; one that
+ * the block writes as well makes them wait in each round. */
+START_TEST(inputs_need_no_barrier) {
+  static const char *const role[] = {"", "inout "};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 2; i++) {
+    const char *text = arena_printf(
+        a,
+        "kernel sums tile(A: %sf32[M, N] strided) -> (C: f32[M, 128] strided) {\n"
+        "  grid b = ceildiv(M, 4)\n  fragment x: f32[4, 128]\n  fragment s: f32[4, 128]\n"
+        "  map i, j in [4, 128] { store s[i, j] = 0.0 }\n"
+        "  for o: i64 = 0, ceildiv(N, 128), 1 {\n    copy x = A[b*4:+_, o*128:+_]\n"
+        "    map i, j in [4, 128] {\n      load v: f32 = x[i, j]\n      load w: f32 = s[i, j]\n"
+        "      store s[i, j] = v + w\n    }\n%s  }\n  copy C[b*4:+_, 0:+_] = s\n}\n",
+        role[i], i ? "    copy A[b*4:+_, o*128:+_] = s\n" : "");
+    const char *low = lowered(a, text, "sm_80");
+    ck_assert_ptr_nonnull(strstr(low, "reg s_1"));
+    ck_assert_msg(!strstr(low, "syncthreads") == !i, "%s", low);
+    same(text, "M=9,N=300");
+  }
+  arena_free(a);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("lower");
   TCase *c = tcase_create("simple");
@@ -1251,6 +1275,7 @@ int main(void) {
   tcase_add_test(c, atomics);
   tcase_add_test(c, atomics_of_products);
   tcase_add_test(c, blocks_share_out);
+  tcase_add_test(c, inputs_need_no_barrier);
   tcase_add_test(c, tiles_of_scopes_share_bytes);
   tcase_add_test(c, tiles_of_lifetimes_share_bytes);
   tcase_add_test(c, accesses_outside);
