@@ -373,6 +373,15 @@ static void arguments(Printer *p, const IrExpr *e, Str *out) {
   str_addc(out, ')');
 }
 
+/* A division of 64 bits by what only a launch knows. */
+static const char *long_division(Printer *p, const IrExpr *e, DType t) {
+  if (t != DT_I64 || e->nargs != 2 || e->arg[1]->op == OP_CONST ||
+      (e->op != OP_FLOORDIV && e->op != OP_MOD))
+    return NULL;
+  const char *name = e->op == OP_MOD ? "ts_mod_long" : "ts_floordiv_long";
+  return cuda_part(p, name) ? name : NULL;
+}
+
 /* A call of the row's prelude function. Narrow floats: computed as f32 and rounded once; fma
  * through rounding to odd, since f32 alone would round twice. Narrow integers are cut to size. */
 static void call(Printer *p, const IrExpr *e, Str *out) {
@@ -384,6 +393,8 @@ static void call(Printer *p, const IrExpr *e, Str *out) {
     stem = "ts_fma_odd"; /* one rounding in all */
   const char *fn = *stem && *stem != '$' ? cuda_part_of(p, stem, t) : NULL;
   bool small = dtype_is_int(e->type) && width(e) < 32;
+  const char *division = long_division(p, e, t);
+  fn = division ? division : fn;
   if (!fn) {
     cuda_fail(p, p->k->span, "there is no CUDA spelling of `%s` on %s", info->name, dtype_name(t));
     return;

@@ -3,7 +3,9 @@
  * In: a statement of the scheduled level. Out: thread-level statements where s->out is. Always
  * holds: what is not taken here goes the way of simple.h. Tests: tests/unit/check_lower.c.
  */
+#include "expand_gather.h"
 #include "hopper.h"
+#include "ring.h"
 
 /* Called with everything that s says set (where statements go, the role's threads); true: taken. */
 typedef struct Hook {
@@ -19,8 +21,9 @@ static const Hook hooks[] = {
     {IRK_RELEASE, hopper_channel}, {IRK_DOT_WAIT, hopper_wait},
     {IRK_STORE_WAIT, hopper_wait}, {IRK_SYNC, hopper_wait},
     {IRK_ALLOC, hopper_alloc},     {IRK_COPY, hopper_copy},
-    {IRK_DOT, hopper_dot},         {IRK_MAP, hopper_map},
-    {IRK_MAP, expand_map},         {IRK_MAP, expand_vector},
+    {IRK_DOT, expand_ring_dot},    {IRK_DOT, hopper_dot},
+    {IRK_MAP, hopper_map},         {IRK_MAP, expand_map},
+    {IRK_MAP, expand_gather},      {IRK_MAP, expand_vector},
     {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
     {IRK_REDUCE, expand_arg},      {IRK_SCAN, expand_scan},
     {IRK_DOT, expand_dot},         {IRK_FOR, expand_pipe},

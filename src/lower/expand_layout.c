@@ -105,7 +105,7 @@ void low_stated_layouts(Simple *s) {
     const IrBuffer *b = s->k->buffers.v[i];
     Place *p = s->place.v[i];
     bool owned = i < s->owned.n && s->owned.v[i];
-    if (p->tile && !p->fragment && b->layout && !b->arrivals && !owned)
+    if (p->tile && !p->fragment && b->layout && !b->arrivals && !owned && !p->operand)
       place_stated(s, b, p);
   }
 }

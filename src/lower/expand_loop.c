@@ -8,8 +8,10 @@
  * Tests: tests/unit/check_lower.c.
  */
 #include "expand_dot.h"
+#include "expand_gather.h"
 #include "expand_side.h"
 #include "hopper.h"
+#include "ring.h"
 
 enum { STAGES = 3, MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4 };
 
@@ -35,12 +37,15 @@ static bool count_uses(IrStmt *st, void *ctx) {
   return true;
 }
 
-/* Only this loop touches the tile, declared outside it, and only the copy writes it. */
-static bool own_tile(Simple *s, IrBlock *body, const IrBuffer *b) {
-  Uses in = {.buf = b}, all = {.buf = b};
+/* Only this loop touches the tile, declared outside it, and only the statement writes it. */
+static bool own_tile(Simple *s, IrBlock *body, const IrBuffer *b, IrStmt *writer) {
+  Uses in = {.buf = b}, all = {.buf = b}, own = {.buf = b};
+  IrBlock one = {&writer, 1, 1};
   ir_walk(body, count_uses, &in);
   ir_walk(&s->k->body, count_uses, &all);
-  return in.writes == 1 && in.allocs == 0 && all.allocs == 1 && in.all == all.all;
+  ir_walk(&one, count_uses, &own);
+  return in.writes == own.writes && own.all == own.writes && in.allocs == 0 && all.allocs == 1 &&
+         in.all == all.all;
 }
 
 static bool is_zero(const IrExpr *e) {
@@ -71,25 +76,77 @@ static bool source_ok(Simple *s, const IrCopy *c, int64_t *width) {
          *width * (int64_t)dtype_size(c->src.buf->dtype) >= LEAST_BYTES;
 }
 
-static bool can_prefetch(Simple *s, IrBlock *body, const IrCopy *c) {
+static bool can_prefetch(Simple *s, IrBlock *body, IrStmt *st) {
+  const IrCopy *c = &st->as.copy;
   const Place *p = low_place_of(s, c->dst.buf);
   int64_t width;
   return c->src.buf->space == IRS_GLOBAL && c->src.buf->role == IRR_IN && p->tile && !p->fragment &&
          !p->printed && c->dst.buf->dtype == c->src.buf->dtype && is_zero(c->pad) &&
          !c->signal.buf && expand_whole(s, &c->dst) && p->rank > 0 && p->bytes > 0 &&
-         own_tile(s, body, c->dst.buf) && source_ok(s, c, &width);
+         own_tile(s, body, c->dst.buf, st) && source_ok(s, c, &width);
 }
 
-/* Copies at the body's begin; declarations may stand between. */
+/* A parallel loop that brings a tile its elements, of which none is written by anybody. */
+static bool can_gather(Simple *s, IrStmt *loop, IrStmt *st, Gather *g) {
+  return gather_find(s, st, loop, g) && !g->out && g->tensor->role == IRR_IN &&
+         own_tile(s, &loop->as.loop.body, g->tile, st);
+}
+
+static bool mentions(const IrExpr *e, const bool *changes) {
+  bool does = e->op == OP_VAR && changes[e->as.var->id];
+  for (int i = 0; i < e->nargs; i++)
+    does |= mentions(e->arg[i], changes);
+  return does;
+}
+
+/* Divisors that could be zero are the same in all rounds, so that the first round's checks are
+ * those of all. */
+static bool checks_once(const IrExpr *e, const bool *changes) {
+  bool division = e->op == OP_FLOORDIV || e->op == OP_MOD || e->op == OP_CEILDIV, ok = true;
+  if (op_can_fault(e->op, e->type))
+    ok = division && !mentions(e->arg[1], changes);
+  for (int i = 0; i < e->nargs && ok; i++)
+    ok = !e->arg[i]->may_fault || checks_once(e->arg[i], changes);
+  return ok;
+}
+
+/* What a round computes before its copies; notes what is not the same in all rounds. */
+static bool plain_let(const IrStmt *b, bool *changes) {
+  if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET || b->as.let.value->reads_mut)
+    return false;
+  changes[b->as.let.var->id] = mentions(b->as.let.value, changes);
+  return !b->as.let.value->may_fault || checks_once(b->as.let.value, changes);
+}
+
+static IrBuffer *tile_of(const Pipe *p, int i) {
+  return p->gather[i] ? p->gather[i]->tile : p->copy[i]->as.copy.dst.buf;
+}
+
+static void add_gather(Simple *s, IrStmt *loop, IrStmt *st, Pipe *p) {
+  Gather g;
+  if (!can_gather(s, loop, st, &g))
+    return;
+  p->gather[p->ncopies] = arena_copy(s->arena, &g, sizeof g);
+  p->copy[p->ncopies++] = st;
+  p->prepares = true;
+}
+
+/* Copies and gathers at the body's begin; declarations may stand between. */
 static void find_copies(Simple *s, IrStmt *st, Pipe *p) {
   IrBlock *body = &st->as.loop.body;
+  bool *changes = ARENA_ARRAY(s->arena, bool, s->k->vars.n + 1);
+  changes[st->as.loop.index->id] = true;
   for (size_t i = 0; i < body->n && p->ncopies < MOST_COPIES; i++) {
     IrStmt *b = body->v[i];
-    bool plain = b->kind == IRK_LET && b->as.let.var->kind == IRV_LET && steady(b->as.let.value);
-    if (b->kind == IRK_COPY && can_prefetch(s, body, &b->as.copy))
+    int before = p->ncopies;
+    if (b->kind == IRK_COPY && can_prefetch(s, body, b))
       p->copy[p->ncopies++] = b;
-    else if (!plain && b->kind != IRK_ALLOC && b->kind != IRK_COPY)
+    else if (b->kind == IRK_MAP)
+      add_gather(s, st, b, p);
+    bool let = plain_let(b, changes), other = b->kind == IRK_ALLOC || b->kind == IRK_COPY;
+    if (p->ncopies == before && !other && !let)
       return;
+    p->prepares |= let && b->as.let.value->may_fault;
   }
 }
 
@@ -108,7 +165,7 @@ static bool find_pipe(IrStmt *st, void *ctx) {
     return true;
   VEC_PUSH(s->arena, &s->pipes, p);
   for (int i = 0; i < p.ncopies; i++)
-    low_place_of(s, p.copy[i]->as.copy.dst.buf)->stages = p.stages;
+    low_place_of(s, tile_of(&p, i))->stages = p.stages;
   return true;
 }
 
@@ -120,7 +177,7 @@ void expand_find_pipes(Simple *s) {
 static void set_stages(Simple *s, Pipe *p, int stages) {
   p->stages = stages;
   for (int i = 0; i < p->ncopies; i++)
-    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stages = stages;
+    low_place_of(s, tile_of(p, i))->stages = stages;
 }
 
 /* One stage less for those that have the most; of two stages none is left, and the loop loads as it
@@ -142,20 +199,48 @@ bool expand_shorten_pipes(Simple *s) {
 
 /* ---------------------------------------------------------------- filling a stage */
 
-/* The copy as round `index` does it. */
-static IrCopy copy_of_round(Simple *s, const Pipe *p, const IrCopy *c, IrExpr *index) {
-  IrCopy out = *c;
-  size_t n = s->k->vars.n;
+static bool is_piped(const Pipe *p, const IrStmt *st) {
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->copy[i] == st)
+      return true;
+  return false;
+}
+
+/* A name for what a LET says in another round, with all that is known of it. */
+static IrExpr *named(Simple *s, const IrVar *like, IrExpr *value) {
+  IrVar *v = low_emit_let(s, like->name, value);
+  bool open = v->lo == IR_NO_RANGE_LO && v->hi == IR_NO_RANGE_HI;
+  if (open && v->type == DT_I64 && sched_not_negative(s->k, value)) {
+    v->lo = 0;
+    v->hi = INT64_MAX - 1;
+  }
+  expand_learn(s, v, value);
+  return ir_ref(s->k, v);
+}
+
+/* What stands for the loop's variables in round `index`, by id; gathers want names for it. */
+static IrExpr **of_round(Simple *s, const Pipe *p, IrExpr *index, size_t *count) {
+  size_t n = *count = s->k->vars.n;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
   const IrBlock *body = &p->loop->as.loop.body;
   to[p->loop->as.loop.index->id] = index;
   for (size_t i = 0; i < body->n; i++) {
     const IrStmt *b = body->v[i];
-    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY)
+    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY && !is_piped(p, b))
       break;
-    if (b->kind == IRK_LET && b->as.let.var->kind == IRV_LET)
-      to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
+    if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET)
+      continue;
+    IrExpr *value = ir_replace(s->k, b->as.let.value, to, n);
+    if (p->prepares && value->nargs)
+      value = named(s, b->as.let.var, value);
+    to[b->as.let.var->id] = value;
   }
+  return to;
+}
+
+/* The copy as that round does it. */
+static IrCopy copy_of_round(Simple *s, const IrCopy *c, IrExpr *const *to, size_t n) {
+  IrCopy out = *c;
   for (int d = 0; d < c->src.buf->rank; d++) {
     IrAxis *x = &out.src.axis[d];
     x->origin = ir_replace(s->k, x->origin, to, n);
@@ -252,10 +337,16 @@ static void send(Simple *s, const IrCopy *c) {
 static void fill(Simple *s, const Pipe *p, IrExpr *index, IrExpr *end, IrExpr *stage) {
   IrStmt *branch = low_emit_if(s, ir_op2(s->k, OP_LT, index, end));
   IrBlock *before = low_enter(s, &branch->as.if_.then);
+  size_t n;
+  IrExpr **to = of_round(s, p, index, &n);
   for (int i = 0; i < p->ncopies; i++) {
+    low_place_of(s, tile_of(p, i))->stage = stage;
+    if (p->gather[i]) {
+      gather_send(s, p->gather[i], to, n);
+      continue;
+    }
     IrCopy *c = ARENA_NEW(s->k->arena, IrCopy);
-    *c = copy_of_round(s, p, &p->copy[i]->as.copy, index);
-    low_place_of(s, c->dst.buf)->stage = stage;
+    *c = copy_of_round(s, &p->copy[i]->as.copy, to, n);
     send(s, c);
   }
   low_enter(s, before);
@@ -273,26 +364,18 @@ static void wait_groups(Simple *s, int64_t n) {
 /* Before the loop and behind it the tiles are like any others; inside the ring keeps order. */
 static void note_tiles(Simple *s, const Pipe *p, unsigned how, bool piped) {
   for (int i = 0; i < p->ncopies; i++) {
-    Place *x = low_place_of(s, p->copy[i]->as.copy.dst.buf);
+    Place *x = low_place_of(s, tile_of(p, i));
     x->piped = false;
-    low_note_buffer(s, p->copy[i]->as.copy.dst.buf, how);
+    low_note_buffer(s, tile_of(p, i), how);
     x->piped = piped;
     x->stage = NULL;
   }
 }
 
-static bool is_piped(const Pipe *p, const IrStmt *st) {
-  for (int i = 0; i < p->ncopies; i++)
-    if (p->copy[i] == st)
-      return true;
-  return false;
-}
-
 /* The rounds before the first. */
 static void start(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
   IrStmt *loop;
-  IrVar *j =
-      low_emit_for(s, "ahead", low_i32(s, 0), low_i32(s, p->stages - 1), low_i32(s, 1), &loop);
+  IrVar *j = low_emit_for(s, "ahead", low_i32(s, 0), low_i32(s, p->ahead), low_i32(s, 1), &loop);
   IrBlock *before = low_enter(s, &loop->as.loop.body);
   IrExpr *by = low_mul(s, ir_cast(s->k, ir_ref(s->k, j), lo->type), p->loop->as.loop.step);
   IrVar *index = low_emit_let(s, "next", low_add(s, lo, by));
@@ -300,7 +383,7 @@ static void start(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
   low_enter(s, before);
 }
 
-static const Pipe *pipe_of(Simple *s, const IrStmt *st) {
+static Pipe *pipe_of(Simple *s, const IrStmt *st) {
   for (size_t i = 0; i < s->pipes.n; i++)
     if (s->pipes.v[i].loop == st)
       return &s->pipes.v[i];
@@ -310,53 +393,82 @@ static const Pipe *pipe_of(Simple *s, const IrStmt *st) {
 /* Which stage the tiles have in what comes next. */
 static void set_stage(Simple *s, const Pipe *p, IrExpr *stage) {
   for (int i = 0; i < p->ncopies; i++)
-    low_place_of(s, p->copy[i]->as.copy.dst.buf)->stage = stage;
+    low_place_of(s, tile_of(p, i))->stage = stage;
 }
 
 /* This round's copies are there, and all threads are past the round before. */
 static void meet(Simple *s, const Pipe *p) {
-  wait_groups(s, p->stages - 2);
+  wait_groups(s, p->ahead - 1);
+  if (p->groups)
+    ring_fence(s);
   low_barrier(s);
 }
 
-/* Which stage this round has, and the round that is copied meanwhile. */
-static IrExpr *open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end) {
-  IrKernel *k = s->k;
-  int64_t n = p->stages;
-  IrExpr *now = ir_ref(k, low_emit_let(s, "now", ir_ref(k, stage)));
-  IrExpr *first = ir_op2(k, OP_EQ, now, low_i32(s, 0)),
-         *last = ir_op2(k, OP_EQ, now, low_i32(s, n - 1));
-  IrExpr *back = ir_op2(k, OP_SUB, now, low_i32(s, 1));
-  IrExpr *put =
-      ir_ref(k, low_emit_let(s, "put", ir_op3(k, OP_SELECT, first, low_i32(s, n - 1), back)));
-  low_emit_set(s, stage, ir_op3(k, OP_SELECT, last, low_i32(s, 0), low_add(s, now, low_i32(s, 1))));
-  int64_t step = 1;
-  ir_is_const(p->loop->as.loop.step, &step);
-  IrExpr *next = low_add(s, index, ir_int_of(k, index->type, (n - 1) * step));
-  fill(s, p, next, end, put);
+/* Which stage this round has. */
+static IrExpr *take_stage(Simple *s, const Pipe *p, const IrVar *stage) {
+  IrExpr *now = ir_ref(s->k, low_emit_let(s, "now", ir_ref(s->k, (IrVar *)(uintptr_t)stage)));
   set_stage(s, p, now);
   return now;
 }
 
+/* Sends the round that is `ahead` of this one on its way, into the stage that was read longest ago;
+ * the variable goes on to the next round's. */
+static void send_ahead(Simple *s, const Pipe *p, IrVar *stage, IrExpr *now, IrExpr *index,
+                       IrExpr *end) {
+  IrKernel *k = s->k;
+  int64_t back = p->stages - p->ahead, step = 1;
+  IrExpr *wraps =
+      back == 1 ? ir_op2(k, OP_EQ, now, low_i32(s, 0)) : ir_op2(k, OP_LT, now, low_i32(s, back));
+  IrExpr *wrapped = back == 1 ? low_i32(s, p->ahead) : low_add(s, now, low_i32(s, p->ahead));
+  IrExpr *put = ir_op3(k, OP_SELECT, wraps, wrapped, ir_op2(k, OP_SUB, now, low_i32(s, back)));
+  put = ir_ref(k, low_emit_let(s, "put", put));
+  IrExpr *last = ir_op2(k, OP_EQ, now, low_i32(s, p->stages - 1));
+  low_emit_set(s, stage, ir_op3(k, OP_SELECT, last, low_i32(s, 0), low_add(s, now, low_i32(s, 1))));
+  ir_is_const(p->loop->as.loop.step, &step);
+  fill(s, p, low_add(s, index, ir_int_of(k, index->type, p->ahead * step)), end, put);
+  set_stage(s, p, now);
+}
+
+static IrExpr *open_round(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end) {
+  IrExpr *now = take_stage(s, p, stage);
+  send_ahead(s, p, stage, now, index, end);
+  return now;
+}
+
 /* The loop's one product, of two of its tiles, whose operands can be loaded a step ahead. */
-static bool has_one_product(Simple *s, const Pipe *p, const IrBlock *rest, Mma *m) {
-  const IrStmt *st = rest->n ? rest->v[rest->n - 1] : NULL;
+static IrStmt *one_product_of(const Pipe *p, const IrBlock *rest) {
+  IrStmt *st = rest->n ? rest->v[rest->n - 1] : NULL;
   if (!st || st->kind != IRK_DOT)
-    return false;
+    return NULL;
   for (size_t i = 0; i + 1 < rest->n; i++)
     if (rest->v[i]->kind != IRK_LET || rest->v[i]->as.let.var->kind != IRV_LET)
-      return false;
+      return NULL;
   const IrRegion *side[] = {&st->as.dot.a, &st->as.dot.b};
   for (int i = 0; i < 2; i++) {
     bool piped = false;
     for (int j = 0; j < p->ncopies; j++)
-      piped |= p->copy[j]->as.copy.dst.buf == side[i]->buf;
+      piped |= tile_of(p, j) == side[i]->buf;
     for (int d = 0; d < side[i]->buf->rank; d++)
       piped &= side[i]->axis[d].origin->op == OP_CONST;
     if (!piped)
-      return false;
+      return NULL;
   }
-  return mma_begin_ahead(s, &st->as.dot, m);
+  return st;
+}
+
+/* One of warpgroups runs on while the next round's copies are sent: two stages are in its hands. */
+static bool of_groups(Simple *s, const Pipe *p, const IrBlock *rest) {
+  const IrStmt *st = one_product_of(p, rest);
+  return st && p->stages > 2 && st->as.dot.accumulate && low_place_of(s, st->as.dot.b.buf)->operand;
+}
+
+static void round_of_groups(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, IrExpr *end,
+                            IrStmt *dot) {
+  meet(s, p);
+  IrExpr *now = take_stage(s, p, stage);
+  ring_start(s, dot);
+  send_ahead(s, p, stage, now, index, end);
+  ring_wait(s, 1);
 }
 
 /* The next round's first operands are on their way before this round's last products; behind the
@@ -383,8 +495,37 @@ static void load_first(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end, Mma *m
   low_enter(s, before);
 }
 
+/* What gathers compute once, and the checks of the LETs between them: of the first round, if there
+ * is one. */
+static void prepare(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
+  const IrBlock *body = &p->loop->as.loop.body;
+  size_t n = s->k->vars.n;
+  IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
+  if (!p->prepares)
+    return;
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->gather[i])
+      gather_declare(s, p->gather[i]);
+  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op2(s->k, OP_LT, lo, end))->as.if_.then);
+  to[p->loop->as.loop.index->id] = lo;
+  for (size_t i = 0; i < body->n && (body->v[i]->kind == IRK_LET || body->v[i]->kind == IRK_ALLOC ||
+                                     body->v[i]->kind == IRK_COPY || is_piped(p, body->v[i]));
+       i++) {
+    const IrStmt *b = body->v[i];
+    if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET)
+      continue;
+    IrStmt let = {.kind = IRK_LET, .span = b->span};
+    let.as.let.value = to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
+    low_check_exprs(s, &let);
+  }
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->gather[i])
+      gather_rows(s, p->gather[i]);
+  low_enter(s, before);
+}
+
 bool expand_pipe(Simple *s, IrStmt *st) {
-  const Pipe *p = pipe_of(s, st);
+  Pipe *p = pipe_of(s, st);
   if (!p)
     return false;
   IrKernel *k = s->k;
@@ -392,21 +533,25 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   note_tiles(s, p, IR_WRITES, true);
   low_fence(s);
   for (int i = 0; i < p->ncopies; i++) /* the rounds' barriers stand for it */
-    s->held.v[p->copy[i]->as.copy.dst.buf->id] = 0;
+    s->held.v[tile_of(p, i)->id] = 0;
   size_t nheld = s->held.n;
   const uint8_t *held = arena_copy(s->arena, s->held.v, nheld);
   IrExpr *end = f->hi->nargs ? ir_ref(k, low_emit_let(s, "end", f->hi)) : f->hi;
   IrExpr *lo = f->lo->nargs ? ir_ref(k, low_emit_let(s, "first", f->lo)) : f->lo;
-  start(s, p, lo, end);
-  IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
-  stage->lo = 0;
-  stage->hi = p->stages - 1;
   IrBlock rest = {0};
   for (size_t i = 0; i < f->body.n; i++)
     if (!is_piped(p, f->body.v[i]))
       VEC_PUSH(s->arena, &rest, f->body.v[i]);
+  p->groups = of_groups(s, p, &rest);
+  p->ahead = p->stages - 1 - p->groups;
+  prepare(s, p, lo, end);
+  start(s, p, lo, end);
+  IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
+  stage->lo = 0;
+  stage->hi = p->stages - 1;
   Mma m;
-  bool ahead = has_one_product(s, p, &rest, &m);
+  IrStmt *dot = one_product_of(p, &rest);
+  bool ahead = dot && !p->groups && mma_begin_ahead(s, &dot->as.dot, &m);
   if (ahead)
     load_first(s, p, lo, end, &m);
   IrStmt *loop = low_emit(s, IRK_FOR);
@@ -420,6 +565,8 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   s->loops++;
   if (ahead) {
     one_product(s, p, stage, ir_ref(k, f->index), end, &m);
+  } else if (p->groups) {
+    round_of_groups(s, p, stage, ir_ref(k, f->index), end, dot);
   } else {
     meet(s, p);
     open_round(s, p, stage, ir_ref(k, f->index), end);
@@ -427,6 +574,8 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   }
   s->loops--;
   low_enter(s, before);
+  if (p->groups)
+    ring_wait(s, 0);
   for (size_t i = 0; i < nheld; i++)
     s->held.v[i] |= held[i]; /* the loop may run no round */
   note_tiles(s, p, IR_READS, false);

@@ -183,7 +183,16 @@ IrExpr *expand_offset(Simple *s, const IrBuffer *b, IrExpr *const *at) {
     col = ir_op2(s->k, OP_XOR, col, turn);
   }
   int64_t pitch = p->rank ? p->extent[inner_axis(p)] + p->pad : 1;
-  IrExpr *sum = low_add(s, low_mul(s, row, low_i32(s, pitch)), col);
+  IrExpr *panels = low_i32(s, 0);
+  if (p->panel) {
+    bool one = p->panel >= pitch;
+    pitch = p->panel;
+    if (!one) {
+      panels = low_mul(s, low_quotient(s, col, pitch), low_i32(s, p->extent[0] * pitch));
+      col = ir_op2(s->k, OP_MOD, col, low_i32(s, pitch));
+    }
+  }
+  IrExpr *sum = low_add(s, panels, low_add(s, low_mul(s, row, low_i32(s, pitch)), col));
   if (p->map)
     sum = expand_mapped(s, p, at);
   if (p->stage)

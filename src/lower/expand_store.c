@@ -5,6 +5,7 @@
  * whole rows in 16-byte accesses. Always holds: the tile's rows change places so that neither
  * side's accesses meet in a bank. Tests: tests/unit/check_lower.c.
  */
+#include "expand_gather.h"
 #include "expand_side.h"
 #include "hopper.h"
 
@@ -193,9 +194,18 @@ static bool swizzle_turned(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* Rows that a parallel loop takes whole to a tensor are written in short runs before. */
+static bool swizzle_gathered(IrStmt *st, void *ctx) {
+  Gather g;
+  if (st->kind == IRK_MAP && gather_find(ctx, st, NULL, &g) && g.out)
+    set_swizzle(ctx, g.tile, 0);
+  return true;
+}
+
 void expand_lay_tiles(Simple *s) {
   if (hopper_groups(s->k))
     return;
+  ir_walk(&s->k->body, swizzle_gathered, s);
   ir_walk(&s->k->body, swizzle_operands, s);
   ir_walk(&s->k->body, swizzle_turned, s);
 }

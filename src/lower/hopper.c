@@ -407,6 +407,12 @@ static void consume(Simple *s, IrBlock *body, int first_warp) {
   low_points(s, body);
 }
 
+void hopper_open_block(Simple *s) {
+  s->hopper = ARENA_NEW(s->arena, Hopper);
+  s->hopper->groups = s->threads / GROUP_THREADS;
+  number_groups(s, 0);
+}
+
 typedef struct Work {
   bool copies, products; /* copies: loads by the accelerator */
 } Work;

@@ -48,6 +48,9 @@ int64_t hopper_tile_bytes(const IrBuffer *b);
  * FALSE: neither, and nothing is opened. The caller enters *before again and forgets s->hopper. */
 bool hopper_open_author(Simple *s, IrRoleBody *r, IrBlock **before);
 
+/* The whole block multiplies with wgmma, in one role. */
+void hopper_open_block(Simple *s);
+
 /* How many threads arrive for each arrival that the program counts at a barrier: one of each
  * warpgroup, where one role that multiplies with wgmma is all that arrives; else 1. */
 int hopper_arrivals(const IrKernel *k, const IrBuffer *barrier);

@@ -51,6 +51,12 @@ static const Pass author[] = {
     {"grid", IR_THREAD, low_grid},
 };
 
+/* One role that loads and multiplies, where its threads write what warpgroups multiply. */
+static const Pass ring[] = {{"select", IR_SCHEDULED, low_select},
+                            {"ring", IR_SCHEDULED, low_ring},
+                            {"registers", IR_THREAD, low_expand},
+                            {"grid", IR_THREAD, low_grid}};
+
 /* One role; fragments in registers, memory in vectors. */
 static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
                                  {"registers", IR_THREAD, low_expand},
@@ -74,6 +80,7 @@ static const Candidate candidates[] = {
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup, low_rotate),
     CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, NULL),
     CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, low_results),
+    CANDIDATE("warpgroup, one role", ARCH_SM90A, ring, NULL),
     CANDIDATE("registers, dense", ARCH_ANY, dense, NULL),
     CANDIDATE("registers, in turns", ARCH_SM80, turns, NULL),
     CANDIDATE("registers", ARCH_ANY, registers, NULL),

@@ -29,6 +29,10 @@ IrKernel *low_rotate(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 IrKernel *low_waits(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
+/* Behind low_select: products of warpgroups in one role, whose operands its threads write (ring.c).
+ */
+IrKernel *low_ring(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
+
 /* The grid as the hardware takes it; the kernel itself where there is nothing to do (grid.c). */
 IrKernel *low_grid(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Of the author's roles; NULL without a note where there are none, or no products (author.c). */

@@ -159,6 +159,17 @@ TS_FN unsigned ts_mod_u32(unsigned a, unsigned b) { return b == 0u ? 0u : a % b;
 TS_FN unsigned long long ts_mod_u64(unsigned long long a, unsigned long long b) {
   return b == 0ull ? 0ull : a % b;
 }
+//@ ts_short: fn
+/* Whether both are numbers of 31 bits, the divisor none of 0: these divide in a third of the time. */
+TS_FN bool ts_short(long long a, long long b) { return (unsigned long long)(a | b) < 0x80000000ull && b != 0; }
+//@ ts_floordiv_long: fn ts_short ts_floordiv_i64
+TS_FN long long ts_floordiv_long(long long a, long long b) {
+  return ts_short(a, b) ? (long long)((unsigned)a / (unsigned)b) : ts_floordiv_i64(a, b);
+}
+//@ ts_mod_long: fn ts_short ts_mod_i64
+TS_FN long long ts_mod_long(long long a, long long b) {
+  return ts_short(a, b) ? (long long)((unsigned)a % (unsigned)b) : ts_mod_i64(a, b);
+}
 //@ ts_ceildiv_@: fn
 TS_FN @t ts_ceildiv_@s(@t a, @t b) {
   if (b == (@t)0) return (@t)0;

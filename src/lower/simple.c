@@ -7,6 +7,7 @@
  * Tests: tests/unit/check_lower.c (every construct, tile level against threads on the evaluator).
  */
 #include "hopper.h"
+#include "ring.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -292,7 +293,8 @@ static void lower_alloc(Simple *s, const IrStmt *st) {
     low_emit(s, IRK_ALLOC)->as.alloc = low_place_of(s, b)->home;
     return;
   }
-  b->layout = NULL; /* a statement about speed; row-major serves */
+  if (!low_place_of(s, b)->operand)
+    b->layout = NULL; /* a statement about speed; row-major serves */
   b->unchecked |= s->k->unchecked;
   if (low_place_of(s, b)->spilled)
     return;
@@ -437,6 +439,8 @@ static void lower_body(Simple *s, const Grid *g, IrBlock *body, IrBlock *out) {
   s->at = s->k->span;
   if (s->slot)
     open_turns(s, g, body);
+  if (s->registers)
+    ring_open(s);
   low_points(s, body);
   if (s->slot)
     low_flush(s);

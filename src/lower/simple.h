@@ -36,8 +36,10 @@ typedef struct Place {
   int chunk_rows;   /* rows from one change to the next */
   bool twist;       /* neighbouring rows by an even number of parts, those half-way by one more */
   bool columns;     /* its last two axes lie the other way round */
-  bool stated;      /* the author says how it lies: */
-  int64_t pad;      /* elements between rows, */
+  int64_t panel; /* elements of a row that lie side by side, all rows' before the next; 0: whole */
+  bool operand;  /* warpgroups' products read it where generic accesses write it (ring.c) */
+  bool stated;   /* the author says how it lies: */
+  int64_t pad;   /* elements between rows, */
   const IrLayout *map;   /* or by this map, … */
   const int64_t *map_at; /* … whose values these are, in row-major order */
   bool shared;           /* a fragment that some statement needs in shared memory */
@@ -50,7 +52,11 @@ struct Point; /* expand.h: the point of an iteration over registers in hand */
 typedef struct Pipe { /* a loop that is a pipeline of cp.async (expand_loop.c) */
   IrStmt *loop;
   IrStmt *copy[8];
+  struct Gather *gather[8]; /* expand_gather.h: what that statement is instead; NULL: a COPY */
   int ncopies, stages;
+  int ahead;     /* rounds that are on their way while one is computed */
+  bool groups;   /* what it computes is one product of warpgroups */
+  bool prepares; /* something is computed or checked once, before the first round */
 } Pipe;
 
 typedef struct Iteration { /* how a MAP goes over registers */
@@ -210,6 +216,9 @@ IrExpr *low_reduce_scalar(Simple *s, void *reduce);
 /* simple_fault.c: FAULTs of divisions by zero, before the statement. */
 void low_check_exprs(Simple *s, IrStmt *st);
 void low_check_cond(Simple *s, IrExpr *cond);
+/* Those of an expression but for parts that were seen already. */
+typedef VEC(const IrExpr *) LowChecked;
+void low_check_once(Simple *s, IrExpr *e, LowChecked *seen);
 
 /* simple_roles.c: what the author schedules. */
 void low_init_barriers(Simple *s, const IrBuffer *b); /* after its declaration */

@@ -11,13 +11,8 @@ static bool is_division(OpCode op) {
   return op == OP_FLOORDIV || op == OP_MOD || op == OP_CEILDIV;
 }
 
-/* Operands first, as they are evaluated. */
-static void check_expr(Simple *s, IrExpr *e) {
+static void check_own(Simple *s, IrExpr *e) {
   IrKernel *k = s->k;
-  if (!e->may_fault)
-    return;
-  for (int i = 0; i < e->nargs; i++)
-    check_expr(s, e->arg[i]);
   if (!op_can_fault(e->op, e->type) || e->nargs != 2)
     return;
   Span at = s->at;
@@ -33,6 +28,33 @@ static void check_expr(Simple *s, IrExpr *e) {
     low_emit_fault(s, ir_op2(k, OP_LT, y, zero),
                    "power of an integer with the negative exponent {1}", x, ir_cast(k, y, DT_I64));
   s->at = at;
+}
+
+/* Operands first, as they are evaluated. */
+static void check_expr(Simple *s, IrExpr *e) {
+  if (!e->may_fault)
+    return;
+  for (int i = 0; i < e->nargs; i++)
+    check_expr(s, e->arg[i]);
+  check_own(s, e);
+}
+
+/* Equal expressions are one node, whose check is emitted once. */
+static void check_new(Simple *s, IrExpr *e, LowChecked *seen) {
+  if (!e->may_fault)
+    return;
+  for (size_t i = 0; i < seen->n; i++)
+    if (seen->v[i] == e)
+      return;
+  VEC_PUSH(s->arena, seen, e);
+  for (int i = 0; i < e->nargs; i++)
+    check_new(s, e->arg[i], seen);
+  check_own(s, e);
+}
+
+void low_check_once(Simple *s, IrExpr *e, LowChecked *seen) {
+  if (!s->k->unchecked)
+    check_new(s, e, seen);
 }
 
 static void check_slot(IrExpr **e, void *ctx) {

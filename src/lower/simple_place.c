@@ -6,6 +6,7 @@
  * which share bytes never meet. Tests: tests/unit/check_lower.c.
  */
 #include "hopper.h"
+#include "ring.h"
 
 enum { ALIGN = 16, BANKS_BYTES = 128, PATTERN_BYTES = 1024, ONCE_BYTES = 16 * DT_COUNT };
 
@@ -38,8 +39,11 @@ void low_note_tile(Simple *s, const IrBuffer *b) {
   while (s->owned.n <= b->id)
     VEC_PUSH(s->arena, &s->owned, false);
   s->owned.v[b->id] = s->registers && hopper_owns(s->k, b);
-  if (s->owned.v[b->id])
+  p->operand = s->registers && ring_operand(s->k, b);
+  if (s->owned.v[b->id] || p->operand)
     p->bytes = hopper_tile_bytes(b);
+  if (p->operand)
+    ring_lay(p, b);
 }
 
 /* ---- offsets: a tile lies where no tile lies that lives while it does ---- */
@@ -93,7 +97,9 @@ static int64_t first_fit(Simple *s, const Live *live, const IrBuffer *b) {
   int64_t bytes = taken(s, b), best = -1;
   for (size_t c = 0; c <= live->tile.n; c++) {
     int64_t at = c ? end_of(s, live->tile.v[c - 1]) : 0;
-    at = s->owned.v[b->id] ? (at + PATTERN_BYTES - 1) / PATTERN_BYTES * PATTERN_BYTES : at;
+    at = s->owned.v[b->id] || low_place_of(s, b)->operand
+             ? (at + PATTERN_BYTES - 1) / PATTERN_BYTES * PATTERN_BYTES
+             : at;
     bool free = best < 0 || at < best;
     for (size_t i = 0; i < live->tile.n && free; i++)
       free = end_of(s, live->tile.v[i]) <= at || live->tile.v[i]->offset >= at + bytes;
@@ -244,7 +250,7 @@ static void to_ring(Simple *s, const IrBuffer *b) {
 /* Than row by row, in shared memory. */
 static bool lies_otherwise(const Place *p) {
   return !p->spilled && !p->frag &&
-         (p->stages > 1 || p->chunks > 1 || p->columns || p->pad || p->map);
+         (p->stages > 1 || p->chunks > 1 || p->columns || p->pad || p->map || p->operand);
 }
 
 /* Moves the largest tile to scratch until the rest fits: without tiles nothing is left that could

@@ -277,6 +277,39 @@ START_TEST(products) {
 }
 END_TEST
 
+/* A loop that fills a tile by rows computed on the way, ahead of the rounds that use it: a division
+ * by zero in it is one, unless there is no round. */
+START_TEST(gathers) {
+  static const char text[] =
+      "kernel rows tile(X: f16[N, C], Z: f16[D], L: f16[M], B: f16[C, 16]) -> (Y: f32[M, 16]) {\n"
+      "  grid b = ceildiv(M, 32)\n"
+      "  shared t: f16[32, 32]\n"
+      "  shared u: f16[32, 16]\n"
+      "  fragment acc: f32[32, 16]\n"
+      "  map i, j in [32, 16] { store acc[i, j] = 0 }\n"
+      "  for c: i64 = 0, ceildiv(C, 32), 1 pipelined(3) {\n"
+      "    parallel r, k in [32, 32] {\n"
+      "      let row: i64 = (b * 32 + r) // D\n"
+      "      if (row < N) & (c * 32 + k < C) {\n"
+      "        load x: f16 = X[row, c * 32 + k]\n"
+      "        store t[r, k] = x\n"
+      "      } else {\n"
+      "        store t[r, k] = 0\n"
+      "      }\n"
+      "    }\n"
+      "    copy u = B[c*32:+_, 0:+_]\n"
+      "    dot acc += t @ u\n"
+      "  }\n"
+      "  copy Y[b*32:+_, 0:+_] = acc\n"
+      "}\n";
+  same(text, "N=20,C=72,D=3,M=70");
+  same(text, "N=9,C=40,D=1,M=33");
+  same(text, "N=5,C=3,D=2,M=8");
+  same(text, "N=5,C=0,D=0,M=8");
+  faults(text, "N=5,C=8,D=0,M=8");
+}
+END_TEST
+
 /* Shapes that the tensor cores take, every way round, with ragged edges and both float types. */
 START_TEST(products_of_tensor_cores) {
   static const char *const ways[][2] = {
@@ -1246,6 +1279,7 @@ int main(void) {
   TCase *c = tcase_create("simple");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, products);
+  tcase_add_test(c, gathers);
   tcase_add_test(c, products_of_tensor_cores);
   tcase_add_test(c, layouts);
   tcase_add_test(c, products_of_other_types);
