@@ -78,6 +78,13 @@ static void float_to_int(Printer *p, const IrExpr *x, DType to, Str *out) {
     to_small(p, x, to, arena_printf(p->a, "%si32", stem), out);
 }
 
+/* Whether all of a small integer's values are on the grid: by the digits of its significand. */
+static bool on_grid(Printer *p, const IrExpr *x, DType to) {
+  int64_t most = to == DT_F16 ? 2048 : to == DT_BF16 ? 256 : to == DT_F8E4M3 ? 16 : 8;
+  IrRange r = cuda_range(p, x);
+  return r.lo >= -most && r.hi <= most;
+}
+
 /* In one rounding: f32 holds integers of 24 bits exactly, and of wider ones f16 and f8 overflow
  * wherever it does not; bf16 reaches further, so there the value is made odd first. */
 static void int_to_narrow_float(Printer *p, const IrExpr *x, DType to, Str *out) {
@@ -153,7 +160,7 @@ void cuda_cast(Printer *p, const IrExpr *e, int prec, Str *out) {
     float_to_float(p, x, e->type, prec, out);
   else if (from_float)
     float_to_int(p, x, e->type, out);
-  else if (cuda_is_narrow(e->type))
+  else if (cuda_is_narrow(e->type) && !on_grid(p, x, e->type))
     int_to_narrow_float(p, x, e->type, out);
   else if (to_float) {
     str_addf(out, "(%s)", cuda_cname(cuda_ctype(p, e)));

@@ -18,6 +18,7 @@ typedef struct Neighbours {
   const IrAccess *access;
   IrExpr *index[IR_MAX_RANK]; /* of names outside the loop and its indices */
   int64_t width;              /* elements of one access of memory */
+  int64_t shares;             /* neighbours that have one element together: of x // shares */
   IrBuffer *regs;             /* a group's elements */
 } Neighbours;
 
@@ -203,32 +204,65 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+/* The axis of stride 1, and what divides where it and the others begin, in elements; 0: not known.
+ */
+static int64_t memory_of(const Vector *x, const IrBuffer *b, int *unit) {
+  const Place *p = low_place_of(x->s, b);
+  int64_t size = (int64_t)dtype_size(b->dtype), n;
+  if (!p->tile) {
+    LowerFact fact = lower_fact(x->s->request, b);
+    *unit = fact.unit_axis;
+    return b->space == IRS_GLOBAL ? least(fact.align, VECTOR_BYTES) / size : 0;
+  }
+  *unit = p->rank - 1;
+  if (b->space != IRS_SHARED || p->frag || p->spilled || p->map || p->columns || p->rank < 1)
+    return 0;
+  n = p->rank > 1 ? p->extent[p->rank - 1] + p->pad : VECTOR_BYTES;
+  return least(VECTOR_BYTES / size, n & -n);
+}
+
+/* x of x // n, where neighbours share elements; the expression itself: they do not. */
+static IrExpr *shared_index(const Vector *x, IrExpr *e, int64_t *n) {
+  int64_t slope;
+  *n = 1;
+  if (e->op != OP_FLOORDIV || !ir_is_const(e->arg[1], n) || *n < 2 || *n > 8 || (*n & (*n - 1)) ||
+      !slope_of(x, e->arg[0], &slope) || slope != 1)
+    *n = 1;
+  return *n > 1 ? e->arg[0] : e;
+}
+
 /* Elements that one access of memory takes where the group begins at a multiple of them; 1: only
  * by themselves. */
-static int64_t width_of(Vector *x, const IrAccess *a, IrExpr *const *index) {
+static int64_t width_of(Vector *x, const IrAccess *a, IrExpr *const *index, int64_t *shares) {
   Simple *s = x->s;
-  LowerFact fact = lower_fact(s->request, a->buf);
-  int64_t size = (int64_t)dtype_size(a->buf->dtype), slope;
-  if (a->buf->space != IRS_GLOBAL || low_place_of(s, a->buf)->tile || fact.unit_axis < 0)
+  int unit;
+  int64_t slope, w = memory_of(x, a->buf, &unit);
+  if (w < 1 || unit < 0)
     return 1;
-  for (int d = 0; d < a->buf->rank; d++)
-    if (index[d]->reads_mut || index[d]->may_fault || !slope_of(x, index[d], &slope) ||
-        slope != (d == fact.unit_axis))
+  for (int d = 0; d < a->buf->rank; d++) {
+    IrExpr *e = d == unit ? shared_index(x, index[d], shares) : index[d];
+    if (index[d]->reads_mut || index[d]->may_fault || !slope_of(x, e, &slope) ||
+        slope != (d == unit))
       return 1;
-  int64_t w = least(fact.align, VECTOR_BYTES) / size;
-  return least(w, expand_divisor(s, with_index(x, index[fact.unit_axis], low_i64(s, 0))));
+  }
+  IrExpr *first = shared_index(x, index[unit], shares);
+  int64_t begins = expand_divisor(s, with_index(x, first, low_i64(s, 0)));
+  return begins < *shares ? 1 : least(w, begins / *shares);
 }
 
 static void add_access(Vector *x, const IrStmt *st, size_t at) {
-  Neighbours v = {.at = at, .access = &st->as.access.at};
+  Neighbours v = {.at = at, .access = &st->as.access.at, .shares = 1};
   if (x->n == MOST_ACCESSES)
     return;
   for (int d = 0; d < v.access->buf->rank; d++)
     v.index[d] = ir_replace(x->s->k, v.access->index[d], x->to, x->nvars);
-  v.width = width_of(x, v.access, v.index);
+  v.width = width_of(x, v.access, v.index, &v.shares);
   if (v.width < 2 || (st->kind == IRK_LOAD ? !can_read_first(x, st, at) : !only_read_before(x, st)))
     return;
-  x->width = v.width > x->width ? v.width : x->width;
+  if (v.shares > 1 && (st->kind == IRK_STORE || others(x, NULL, v.access->buf).writes))
+    return;
+  if (v.shares == 1 && v.width > x->width)
+    x->width = v.width;
   x->v[x->n++] = v;
 }
 
@@ -243,6 +277,24 @@ static bool note_definitions(IrStmt *st, void *ctx) {
   return true;
 }
 
+static bool shares_fit(const Vector *x) {
+  for (int i = 0; i < x->n; i++)
+    if (x->v[i].width < 1)
+      return false;
+  return true;
+}
+
+/* Tiles alone are close by: vectors of them pay where every thread has one. */
+static bool keeps_busy(const Vector *x) {
+  bool tensors = false;
+  int64_t groups = 1, n;
+  for (int i = 0; i < x->n; i++)
+    tensors |= x->v[i].access->buf->space == IRS_GLOBAL;
+  for (int i = 0; i < x->m->naxes; i++)
+    groups *= ir_is_const(x->m->extent[i], &n) && groups < MOST_SLOPE ? n : 1;
+  return tensors || groups / x->width >= x->s->threads;
+}
+
 /* A group reads ahead only what is known before it. */
 static bool find_accesses(Vector *x) {
   Others o = others(x, NULL, NULL);
@@ -252,7 +304,10 @@ static bool find_accesses(Vector *x) {
     if (st->kind == IRK_LOAD || st->kind == IRK_STORE)
       add_access(x, st, i);
   }
-  return x->n > 0;
+  for (int i = 0; i < x->n; i++) /* no more than the group has of them */
+    if (x->v[i].shares > 1)
+      x->v[i].width = least(x->v[i].width, x->width / x->v[i].shares);
+  return x->n > 0 && x->width > 1 && shares_fit(x) && keeps_busy(x);
 }
 
 /* ---------------------------------------------------------------- a group that lies inside */
@@ -318,11 +373,12 @@ static IrExpr *is_whole(Vector *x, IrExpr *extent) {
 static void move(Vector *x, const Neighbours *v, bool load) {
   Simple *s = x->s;
   IrExpr *at[IR_MAX_RANK];
-  int unit = lower_fact(s->request, v->access->buf).unit_axis;
+  int unit;
+  (void)memory_of(x, v->access->buf, &unit);
   for (int d = 0; d < v->access->buf->rank; d++)
     at[d] = with_index(x, v->index[d], x->base);
   IrExpr *first = at[unit];
-  for (int64_t e = 0; e < x->width; e += v->width) {
+  for (int64_t e = 0; e < x->width / v->shares; e += v->width) {
     at[unit] = low_add(s, first, ir_int_of(s->k, first->type, e));
     IrOperand regs = {
         .kind = IRO_REGS, .buf = v->regs, .expr = low_i32(s, e), .count = (int)v->width};
@@ -350,7 +406,7 @@ static void one_of_group(Vector *x, IrExpr *e) {
     b = &b->v[b->n - 1]->as.if_.then;
   }
   for (int i = 0; i < x->n; i++) {
-    IrAccess reg = {.buf = x->v[i].regs, .index = {e}};
+    IrAccess reg = {.buf = x->v[i].regs, .index = {low_quotient(s, e, x->v[i].shares)}};
     b->v[x->v[i].at]->as.access.at = reg;
   }
   low_points(s, b);
