@@ -251,9 +251,10 @@ static bool lies_inside(const Find *f) {
     return true;
   for (int d = 0; d < a->buf->rank; d++) {
     IrExpr *e = f->index[d], *zero = ir_int_of(k, e->type, 0);
-    bool low = not_negative(f, ir_replace(k, e, f->deep, f->nvars)) ||
-               has_cond(f, ir_op2(k, OP_GE, e, zero)) || has_cond(f, ir_op2(k, OP_LE, zero, e));
-    if (e->type != DT_I64 || !low || !below(f, e, a->buf->extent[d]))
+    IrExpr *deep = ir_replace(k, e, f->deep, f->nvars), *end = a->buf->extent[d];
+    bool low = not_negative(f, deep) || has_cond(f, ir_op2(k, OP_GE, e, zero)) ||
+               has_cond(f, ir_op2(k, OP_LE, zero, e));
+    if (e->type != DT_I64 || !low || !(below(f, e, end) || below(f, deep, end)))
       return false;
   }
   return true;

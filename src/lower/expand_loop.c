@@ -7,6 +7,7 @@
  * what is copied next goes where the round before has read, behind this round's barrier.
  * Tests: tests/unit/check_lower.c.
  */
+#include "expand_count.h"
 #include "expand_dot.h"
 #include "expand_gather.h"
 #include "expand_side.h"
@@ -230,8 +231,9 @@ static IrExpr **of_round(Simple *s, const Pipe *p, IrExpr *index, size_t *count)
       break;
     if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET)
       continue;
-    IrExpr *value = ir_replace(s->k, b->as.let.value, to, n);
-    if (p->prepares && value->nargs)
+    IrExpr *value = p->prepares ? count_replace(s, p->counts, b->as.let.value) : b->as.let.value;
+    value = ir_replace(s->k, value, to, n);
+    if (p->prepares && (value->nargs || value->reads_mut))
       value = named(s, b->as.let.var, value);
     to[b->as.let.var->id] = value;
   }
@@ -349,6 +351,8 @@ static void fill(Simple *s, const Pipe *p, IrExpr *index, IrExpr *end, IrExpr *s
     *c = copy_of_round(s, &p->copy[i]->as.copy, to, n);
     send(s, c);
   }
+  if (p->prepares)
+    count_advance(s, p->counts);
   low_enter(s, before);
   low_emit_op(s, OP_CP_ASYNC_COMMIT);
 }
@@ -497,12 +501,14 @@ static void load_first(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end, Mma *m
 
 /* What gathers compute once, and the checks of the LETs between them: of the first round, if there
  * is one. */
-static void prepare(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
+static void prepare(Simple *s, Pipe *p, IrExpr *lo, IrExpr *end) {
   const IrBlock *body = &p->loop->as.loop.body;
   size_t n = s->k->vars.n;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
   if (!p->prepares)
     return;
+  p->counts = ARENA_NEW(s->arena, Counts);
+  count_begin(s, p->counts, p->loop);
   for (int i = 0; i < p->ncopies; i++)
     if (p->gather[i])
       gather_declare(s, p->gather[i]);
@@ -517,11 +523,13 @@ static void prepare(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
     IrStmt let = {.kind = IRK_LET, .span = b->span};
     let.as.let.value = to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
     low_check_exprs(s, &let);
+    (void)count_replace(s, p->counts, b->as.let.value); /* asks for the counters */
   }
   for (int i = 0; i < p->ncopies; i++)
     if (p->gather[i])
       gather_rows(s, p->gather[i]);
   low_enter(s, before);
+  count_declare(s, p->counts);
 }
 
 bool expand_pipe(Simple *s, IrStmt *st) {

@@ -56,6 +56,7 @@ typedef struct Pipe { /* a loop that is a pipeline of cp.async (expand_loop.c) *
   int ncopies, stages;
   int ahead;     /* rounds that are on their way while one is computed */
   bool groups;   /* what it computes is one product of warpgroups */
+  struct Counts *counts; /* expand_count.h */
   bool prepares; /* something is computed or checked once, before the first round */
 } Pipe;
 
