@@ -54,6 +54,7 @@ static const Pass author[] = {
 /* One role that loads and multiplies, where its threads write what warpgroups multiply. */
 static const Pass ring[] = {{"select", IR_SCHEDULED, low_select},
                             {"ring", IR_SCHEDULED, low_ring},
+                            {"share", IR_SCHEDULED, low_ring_share},
                             {"registers", IR_THREAD, low_expand},
                             {"grid", IR_THREAD, low_grid}};
 
@@ -80,7 +81,8 @@ static const Candidate candidates[] = {
     CANDIDATE("warpgroup", ARCH_SM90A, warpgroup, low_rotate),
     CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, NULL),
     CANDIDATE("warpgroup, roles of the author", ARCH_SM90A, author, low_results),
-    CANDIDATE("warpgroup, one role", ARCH_SM90A, ring, NULL),
+    CANDIDATE("warpgroup, one role, two blocks", ARCH_SM90A, ring, NULL),
+    CANDIDATE("warpgroup, one role", ARCH_SM90A, ring, low_ring_share),
     CANDIDATE("registers, dense", ARCH_ANY, dense, NULL),
     CANDIDATE("registers, in turns", ARCH_SM80, turns, NULL),
     CANDIDATE("registers", ARCH_ANY, registers, NULL),

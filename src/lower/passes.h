@@ -31,6 +31,7 @@ IrKernel *low_guards(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSin
 
 /* Behind low_select: products of warpgroups in one role, whose operands its threads write (ring.c).
  */
+IrKernel *low_ring_share(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_ring(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 /* The grid as the hardware takes it; the kernel itself where there is nothing to do (grid.c). */

@@ -88,6 +88,38 @@ IrKernel *low_ring(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSi
   return k;
 }
 
+/* ---------------------------------------------------------------- two blocks */
+
+typedef struct Results {
+  int64_t elements; /* of the largest */
+} Results;
+
+static bool finds_result(IrStmt *st, void *ctx) {
+  Results *x = ctx;
+  if (st->kind == IRK_DOT) {
+    const IrRegion *c = &st->as.dot.c;
+    int64_t n = ir_region_extent(c, 0) * ir_region_extent(c, 1);
+    x->elements = n > x->elements ? n : x->elements;
+  }
+  return true;
+}
+
+/* While one block waits for its loads the other multiplies: a proxy fence waits for all loads of
+ * its thread, also those sent ahead. */
+IrKernel *low_ring_share(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
+  enum { MOST_RESULTS = 64 }; /* registers of a thread */
+  (void)sink;
+  IrKernel *k = ir_kernel_clone(a, from);
+  Results x = {0};
+  ir_walk(&k->body, finds_result, &x);
+  if (k->min_blocks || x.elements > MOST_RESULTS * k->threads || k->threads > 2 * GROUP_THREADS) {
+    lower_note(r, "one role: two blocks would not have the registers");
+    return NULL;
+  }
+  k->min_blocks = 2;
+  return k;
+}
+
 /* ---------------------------------------------------------------- tiles */
 
 typedef struct Operand {
