@@ -179,6 +179,13 @@ Status gpu_upload(Gpu *g, GpuPtr dst, const void *src, size_t n);
 /* Device to host; waits for all that was queued before. */
 Status gpu_download(Gpu *g, void *dst, GpuPtr src, size_t n);
 Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n); /* on the device, queued */
+/* Where rows begin: the first, and so many bytes from one to the next. */
+typedef struct GpuRows {
+  GpuPtr at;
+  size_t pitch;
+} GpuRows;
+/* The same of `rows` rows of n bytes each; neither pitch is less. */
+Status gpu_copy_rows(Gpu *g, GpuRows dst, GpuRows src, size_t n, size_t rows);
 /* count words of 1, 2 or 4 bytes set to value; queued. */
 Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count);
 

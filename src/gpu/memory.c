@@ -253,6 +253,22 @@ Status gpu_copy(Gpu *g, GpuPtr dst, GpuPtr src, size_t n) {
   return ST_OK;
 }
 
+Status gpu_copy_rows(Gpu *g, GpuRows dst, GpuRows src, size_t n, size_t rows) {
+  CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .srcDevice = src.at,
+                     .srcPitch = src.pitch,
+                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .dstDevice = dst.at,
+                     .dstPitch = dst.pitch,
+                     .WidthInBytes = n,
+                     .Height = rows};
+  if (!gpu_alive(g))
+    return ST_DEVICE;
+  if (n > 0 && rows > 0)
+    GPU_TRY(g, g->d->copy_rows(&c, g->main), NULL);
+  return ST_OK;
+}
+
 /* Widths the hardware can fill with; count is in words of that width. */
 Status gpu_fill(Gpu *g, GpuPtr dst, unsigned width, uint32_t value, size_t count) {
   if (!gpu_alive(g))

@@ -137,7 +137,7 @@ static SemaArg sema_arg(Session *s, const Slots *p, size_t i) {
 /* Binding ---------------------------------------------------------------------------------- */
 
 /* The data pointer is filled in when a run begins: where it lies depends on the device. */
-static IrTensorArg tensor_arg(const Tensor *t) {
+IrTensorArg tensor_arg(const Tensor *t) {
   IrTensorArg a = {.rank = t->rank, .dtype = t->dtype};
   for (int i = 0; i < t->rank; i++) {
     a.extent[i] = t->extent[i];
@@ -334,6 +334,7 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
     if (l->tensor[i])
       make_contiguous(l, i);
   bind(l, l->ir, l->b);
+  launch_pack(l);
 }
 
 /* Also what makes `check` and `bench` repeatable: the same inputs every time. */
@@ -436,39 +437,6 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks) {
                        .print = s->options.out};
 }
 
-/* Parameters that lowering added: what had no room in shared memory. */
-static void make_scratch(Launch *l, const IrKernel *k, IrBinding *b) {
-  Session *s = l->s;
-  Str why = session_str(s);
-  l->nscratch = k->params.n - l->n;
-  l->scratch = ARENA_ARRAY(session_scratch(s), Tensor *, l->nscratch);
-  for (size_t i = 0; i < l->nscratch; i++) {
-    const IrBuffer *buf = k->params.v[l->n + i].buf;
-    IrTensorArg *a = &b->tensor[buf->id];
-    Tensor *t = session_tensor(s, buf->dtype, buf->rank, a->extent, TENSOR_ZERO, &why);
-    l->scratch[i] = host_new_tensor(s, t, &why, l->span).as.tensor;
-    *a = tensor_arg(t);
-    a->data = tensor_data_write(t);
-  }
-}
-
-/* Binding of a lowered kernel: the same parameters in the same order, then scratch. */
-IrBinding *launch_rebind(Launch *l, const IrKernel *k) {
-  if (k == l->ir)
-    return l->b;
-  IrBinding *b = ir_binding_new(session_scratch(l->s), k);
-  for (size_t i = 0; i < l->n && i < k->params.n; i++) {
-    const IrParam *from = &l->ir->params.v[i], *to = &k->params.v[i];
-    if (to->buf)
-      b->tensor[to->buf->id] = l->b->tensor[from->buf->id];
-    else
-      b->value[to->var->id] = l->b->value[from->var->id];
-  }
-  bind(l, k, b);
-  make_scratch(l, k, b);
-  return b;
-}
-
 /* After a fault nothing of the run is kept; outputs hold what was stored until then. */
 void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   const IrKernel *k = level == l->ir->level ? l->ir : launch_thread(l, &l->s->diags);
@@ -488,6 +456,7 @@ Status launch_evaluate_kernel(Launch *l, const IrKernel *k, EvalProgram *p, Eval
   launch_forget(l);
   launch_arguments(l, checks);
   IrBinding *b = launch_rebind(l, k);
+  launch_pack_here(l, k, b);
   EvalOptions o = session_eval_options(l->s, checks);
   o.budget = l->budget;
   o.together = l->together;

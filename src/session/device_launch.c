@@ -131,7 +131,9 @@ static GpuPtr buffer_address(Launch *l, const IrKernel *k, const IrBuffer *buf) 
   size_t i = device_param(k, buf);
   if (i >= l->n + l->nscratch)
     return 0;
-  return device_address(i < l->n ? l->tensor[i] : l->scratch[i - l->n]);
+  if (i >= l->n)
+    return device_address(l->scratch[i - l->n]);
+  return device_address(l->pack && l->pack[i] ? l->packed[i] : l->tensor[i]);
 }
 
 /* Each argument in a word of its own, since the driver takes addresses of values. */
@@ -171,6 +173,7 @@ static void prepare(Launch *l, DevicePrepared *out) {
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
       to_device(l, i);
+  device_pack(l);
   IrBinding *b = launch_rebind(l, p->ir);
   for (size_t i = 0; i < l->nscratch; i++)
     device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
@@ -216,11 +219,17 @@ void device_remember(Session *s, Span span, const char *name, const CudaText *te
     device_finish(s);
 }
 
+/* What the kernel reads through copies is copied each time. */
+static Status queue(const DevicePrepared *p) {
+  Status st = p->empty ? ST_OK : device_pack_queue(p->l);
+  return p->empty || st != ST_OK ? st : gpu_launch(p->l->s->gpu->gpu, &p->launch);
+}
+
 /* Returns at once; what the host still holds of the outputs is stale from here on. */
 void device_launch(Launch *l, DevicePrepared *p) {
   prepare(l, p);
   double start = base_now();
-  Status status = p->empty ? ST_OK : gpu_launch(l->s->gpu->gpu, &p->launch);
+  Status status = queue(p);
   l->s->times.launch += base_now() - start;
   if (status != ST_OK)
     device_failed(l->s, l->span);
@@ -230,8 +239,7 @@ void device_launch(Launch *l, DevicePrepared *p) {
 
 /* One round for gpu_time. */
 static Status launch_once(void *ctx) {
-  DevicePrepared *p = ctx;
-  return p->empty ? ST_OK : gpu_launch(p->l->s->gpu->gpu, &p->launch);
+  return queue(ctx);
 }
 
 /* Waits at the end: faults of timed launches are reported too. */

@@ -195,6 +195,8 @@ static void add_tensor(const Explain *x, size_t i, Str *out) {
              f->align < 16 ? ": no bulk copies, which need 16" : "");
   if (!f->index32)
     str_add(out, ", 64-bit offsets");
+  if (x->l->pack && x->l->pack[i])
+    str_add(out, ", read through a copy with such rows");
   if (x->l->original[i])
     str_add(out, ", copied to be contiguous");
   str_addc(out, '\n');

@@ -77,6 +77,8 @@ typedef struct Launch {
   uint64_t noise;         /* a seed; 0: none (eval.h) */
   uint64_t max_steps;     /* of a block; 0: no limit */
   bool together;          /* checks that need one block after the other are left out (eval.h) */
+  bool *pack;             /* by parameter: lowered kernels read a packed copy; NULL: of none */
+  Tensor **packed;        /* by parameter: that copy's room on the device, once it is there */
   Tensor **scratch;       /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
   size_t nscratch;
 } Launch;
@@ -112,6 +114,15 @@ const IrKernel *variant_thread(Launch *l, Variant *v, DiagSink *sink);
 const IrKernel *launch_thread(Launch *l, DiagSink *sink); /* of the launch's variant */
 /* Moves on to the next schedule, since the gate refused what the last one made. */
 void variant_next(Variant *v);
+/* What a binding says of a tensor: its shape and strides, without data. */
+IrTensorArg tensor_arg(const Tensor *t);
+/* What is known of a tensor alone, and of the launch's i-th as lowered kernels read it. */
+LowerFact tensor_fact(const Tensor *t);
+LowerFact launch_fact(const Launch *l, size_t i);
+/* Decides which inputs lowered kernels read through packed copies (pack.c). */
+void launch_pack(Launch *l);
+/* Makes those copies on the host and puts them into b, a binding of k. */
+void launch_pack_here(Launch *l, const IrKernel *k, IrBinding *b);
 /* The launch's binding for a kernel lowered from its own; makes the scratch tensors that lowering
  * added as parameters. */
 IrBinding *launch_rebind(Launch *l, const IrKernel *k);

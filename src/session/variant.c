@@ -17,7 +17,7 @@ static uint8_t power_of(uint64_t n) {
 /* The last axis of stride 1, since that is the innermost of a row-major tensor with extents of 1.
  * Views that run backwards or repeat elements are left to the general code: no copy engine takes
  * them. */
-static LowerFact fact_of(const Tensor *t) {
+LowerFact tensor_fact(const Tensor *t) {
   LowerFact f = {.unit_axis = -1, .align = 1};
   int64_t least, most, size = (int64_t)dtype_size(t->dtype);
   f.index32 = tensor_reach(t, &least, &most) && least > INT32_MIN && most < INT32_MAX;
@@ -44,7 +44,7 @@ static LowerFact *facts_of(const Launch *l, Arena *a) {
     f[i] = (LowerFact){.unit_axis = -1, .align = 1};
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
-      f[l->ir->params.v[i].buf->id] = fact_of(l->tensor[i]);
+      f[l->ir->params.v[i].buf->id] = launch_fact(l, i);
   return f;
 }
 

@@ -101,6 +101,28 @@ START_TEST(copies_of_all_sizes) {
 }
 END_TEST
 
+START_TEST(copies_of_rows) {
+  unsigned char x[60], y[60] = {0};
+  Fixture f;
+  setup(&f);
+  GpuPtr p, q;
+  for (size_t i = 0; i < sizeof x; i++)
+    x[i] = (unsigned char)(i + 1);
+  ok(&f, gpu_alloc(f.g, sizeof x, "x", &p));
+  ok(&f, gpu_alloc(f.g, sizeof y, "y", &q));
+  ok(&f, gpu_upload(f.g, p, x, sizeof x));
+  ok(&f, gpu_upload(f.g, q, y, sizeof y));
+  ok(&f, gpu_copy_rows(f.g, (GpuRows){q, 16}, (GpuRows){p + 1, 7}, 6, 3));
+  ok(&f, gpu_copy_rows(f.g, (GpuRows){q, 16}, (GpuRows){p, 7}, 0, 3));
+  ok(&f, gpu_download(f.g, y, q, sizeof y));
+  for (size_t i = 0; i < sizeof y; i++)
+    ck_assert_int_eq(y[i], i % 16 < 6 && i < 48 ? x[1 + i / 16 * 7 + i % 16] : 0);
+  ok(&f, gpu_free(f.g, p, sizeof x));
+  ok(&f, gpu_free(f.g, q, sizeof y));
+  teardown(&f, 0);
+}
+END_TEST
+
 START_TEST(out_of_memory_names_the_tensor) {
   setenv("FAKE_CUDA_MEMORY", "1000000", 1);
   Fixture f;
@@ -396,6 +418,7 @@ int main(void) {
   tcase_add_test(c, small_memory_is_used_again);
   tcase_add_test(c, little_memory_is_kept);
   tcase_add_loop_test(c, kept_memory_is_no_reason_to_be_short, 0, 2);
+  tcase_add_test(c, copies_of_rows);
   tcase_add_test(c, launches);
   tcase_add_test(c, timing);
   tcase_add_test(c, timing_of_long_launches);

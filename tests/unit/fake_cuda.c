@@ -327,6 +327,14 @@ FAKE cuMemcpyDtoDAsync_v2(CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st) {
   memmove((void *)(uintptr_t)d, (const void *)(uintptr_t)s, n);
   return fake.sticky;
 }
+FAKE cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream st) {
+  INJECT("cuMemcpy2DAsync_v2");
+  ON(st);
+  for (size_t i = 0; i < c->Height; i++)
+    memmove((char *)(uintptr_t)c->dstDevice + i * c->dstPitch,
+            (const char *)(uintptr_t)c->srcDevice + i * c->srcPitch, c->WidthInBytes);
+  return fake.sticky;
+}
 FAKE cuMemsetD8Async(CUdeviceptr d, unsigned char x, size_t n, CUstream st) {
   INJECT("cuMemsetD8Async");
   ON(st);
