@@ -21,6 +21,7 @@ typedef struct Cost {
   double cycles;     /* of a tile */
   double longest;    /* of the longest tile; cycles is the mean then */
   double trips;      /* of the loops around */
+  double rounds;     /* products of a tile, each behind the one before */
   int64_t rows;      /* of the first product's instructions: its own, or its columns */
   int64_t registers; /* of a thread, for each 64 rows: of results … */
   int64_t operand;   /* … and of the largest operand that lies in registers */
@@ -31,6 +32,10 @@ typedef struct Cost {
 } Cost;
 
 enum { UNKNOWN_TRIPS = 16, TILE_CYCLES = 2400 };
+/* Of a single product of warpgroups: until its first operands are there, of 128 bytes of K; and
+ * what passes from one round of its loop to the next, the less the more there is to multiply
+ * meanwhile. */
+enum { FIRST_CYCLES = 2400, FIRST_BYTES = 128, ROUND_MOST = 300, ROUND_LEAST = 50 };
 
 /* ---------------------------------------------------------------- what warpgroups take */
 
@@ -136,6 +141,7 @@ static void add_product(Cost *c, const IrDot *d) {
   if (sched_promotes(d)) /* additions of parts, half of them behind other warps' products */
     steps += (double)m * (double)n / 128 / 2;
   c->cycles += c->trips * steps * exp(0.084 * narrow);
+  c->rounds += c->trips;
 }
 
 /* Rows of tiles that are loaded are whole spans of the swizzle; results are staged in halves where
@@ -263,6 +269,18 @@ static double rounds(const Cost *c, int64_t sms, double factor) {
   return all * exp(0.032 * loads_of(&c->first) + 0.40 * (ceil(tiles / turns) / 128 - 1));
 }
 
+/* The same of a single product, of tiles of equal length; there is more to wait for. */
+static double single_rounds(const Cost *c, int64_t sms, double factor) {
+  double tiles = tiles_of(c->b), turns = ceil(tiles / (double)sms), cycles = c->cycles * factor;
+  if (turns < 1 || c->rounds < 1)
+    return rounds(c, sms, factor);
+  double besides = TILE_CYCLES * (double)c->first.m * (double)c->first.n / 32768.0;
+  double first = FIRST_CYCLES * fmax(1, (double)(c->first.k * c->first.size) / FIRST_BYTES);
+  double waits = c->rounds * fmax(ROUND_LEAST, ROUND_MOST - 0.4 * cycles / c->rounds);
+  double shared = exp(0.08 * loads_of(&c->first) + 0.40 * (ceil(tiles / turns) / 128 - 1));
+  return turns * ((cycles + besides) * shared + waits) + first;
+}
+
 /* Rows by 64 to a warpgroup, their results in registers. */
 static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
   enum { BARRIERS = 1024 };
@@ -274,7 +292,8 @@ static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
     return -1;
   if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIERS))
     return -1; /* one stage would leave the tensor cores waiting for each */
-  return rounds(c, sms, groups == 1 ? 1.12 : 1.0);
+  bool single = c->first.products == 1 && c->longest <= c->cycles * 1.05;
+  return (single ? single_rounds : rounds)(c, sms, groups == 1 ? 1.12 : 1.0);
 }
 
 /* Small blocks share a multiprocessor; fewer than eight warps of them leave its tensor cores

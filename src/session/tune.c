@@ -15,7 +15,7 @@
 
 #include "kernel.h"
 
-enum { MOST_AUTOS = 8, MOST_CHOICES = 1024, ROW_BYTES = 128 };
+enum { MOST_AUTOS = 8, MOST_CHOICES = 1024, ROW_BYTES = 128, LEAST_STAGES = 3 };
 /* Bytes of a tile in registers: what leaves room for others, and what is ever chosen. */
 enum { TILE_BYTES = 65536, MOST_TILE_BYTES = 131072, MOST_EXTENT = 65536, DOUBLINGS = 12 };
 
@@ -128,13 +128,17 @@ static double cost_of(Tuning *t, const IrKernel *k) {
   return lower_cost(k, b, session_target(t->s), session_sms(t->s));
 }
 
-/* As many stages as the rest of shared memory holds; results as narrow as the operands are staged.
- */
-static int64_t stages_of(Tuning *t, const LowerProduct *p) {
+/* Stages that the rest of shared memory holds; results as narrow as the operands are staged. */
+static int64_t room_for(Tuning *t, const LowerProduct *p) {
   int64_t staged = p->size < 4 ? p->size * p->m * p->n : 0;
   int64_t room = (int64_t)session_target(t->s)->shared_limit - 2048 - staged;
-  int64_t stage = p->size * (p->m + p->n) * p->k, n = stage ? room / stage : 1;
-  return n < 2 ? 3 : n > 8 ? 8 : n;
+  int64_t stage = p->size * (p->m + p->n) * p->k;
+  return stage ? room / stage : 1;
+}
+
+static int64_t stages_of(Tuning *t, const LowerProduct *p) {
+  int64_t n = room_for(t, p);
+  return n < 2 ? LEAST_STAGES : n > 8 ? 8 : n;
 }
 
 typedef struct Choice { /* the best so far */
@@ -143,7 +147,13 @@ typedef struct Choice { /* the best so far */
   int64_t tile[3]; /* rows, columns, depth; depth 0: as it was */
 } Choice;
 
-/* What is better by so little that it may be the model's error stays out. */
+/* Whether there is a number of stages to choose, and two are all that fit. */
+static bool starves(Tuning *t, const LowerProduct *p) {
+  return t->side[STAGES] >= 0 && p->products == 1 && room_for(t, p) < LEAST_STAGES;
+}
+
+/* What is better by so little that it may be the model's error stays out. Tensor cores that two
+ * stages leave waiting take half as much of K. */
 static void consider(Tuning *t, Choice *best, const int64_t *tile) {
   SpecStatic set[] = {{(size_t)t->side[ROWS], tile[0]},
                       {(size_t)t->side[COLUMNS], tile[1]},
@@ -151,9 +161,22 @@ static void consider(Tuning *t, Choice *best, const int64_t *tile) {
   LowerProduct q;
   const IrKernel *k = try_build(t, set, tile[2] ? 3 : 2);
   double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
+  if (cost >= 0 && t->side[DEPTH] >= 0 && !tile[2] && q.k * q.size == ROW_BYTES && starves(t, &q)) {
+    consider(t, best, (int64_t[]){tile[0], tile[1], q.k / 2});
+    return;
+  }
   if (cost < 0 || (best->cost >= 0 && cost >= best->cost * 0.995))
     return;
   *best = (Choice){cost, q, {tile[0], tile[1], tile[2]}};
+}
+
+/* Twice as much of K, where small tiles leave shared memory for that: half as many rounds. */
+static void consider_deeper(Tuning *t, Choice *best) {
+  LowerProduct twice = best->p;
+  twice.k *= 2;
+  if (t->side[DEPTH] >= 0 && best->cost >= 0 && twice.size == 2 &&
+      twice.k * twice.size == 2 * ROW_BYTES && !starves(t, &twice))
+    consider(t, best, (int64_t[]){twice.m, twice.n, twice.k});
 }
 
 /* K in whole rows of the swizzle, where narrow elements leave them half empty; 0: as it is. */
@@ -187,6 +210,8 @@ static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tune
   consider_all(t, &best, p, deep);
   if (deep) /* K may be short */
     consider_all(t, &best, p, 0);
+  if (groups)
+    consider_deeper(t, &best);
   if (deep && own.cost >= 0 && (best.cost < 0 || own.cost < best.cost * 0.995))
     best = own;
   for (int i = 0; i < 3 && best.tile[0]; i++)
