@@ -312,7 +312,7 @@ typedef struct GpuTmap { /* axis 0 is the innermost, of unit stride; outside ele
   uint32_t box[GPU_TMAP_RANK];    /* elements, 1 to 256 */
   uint32_t step[GPU_TMAP_RANK];   /* element strides, 1 to 8; 0 counts as 1 */
   int swizzle;                    /* 0, 32, 64 or 128 bytes */
-  int l2;                         /* promotion: 0 counts as 256; 64, 128, 256; -1 none */
+  int l2;                         /* promotion: 64, 128, 256; -1 none; 0: as the rows lie */
 } GpuTmap;
 
 /* Checks the rules of the hardware; false with a sentence in why. Needs no device. */

@@ -64,6 +64,17 @@ static CUtensorMapL2promotion cu_promotion(int bytes) {
   }
 }
 
+/* What the cache loads for a piece of a row: twice 128 bytes, but for rows between these multiples,
+ * of which each piece would bring in two such pairs (4000 x 4008 x 4016 of f16: 0.230 ms, 0.201).
+ */
+static int promotion_of(const GpuTmap *t) {
+  enum { LINE = 128 };
+  uint64_t bits = (uint64_t)t->base;
+  for (int i = 1; i < t->rank; i++)
+    bits |= t->stride[i];
+  return t->l2 ? t->l2 : bits % LINE ? LINE : 2 * LINE;
+}
+
 /* The same description always gives the same bytes: padding and unused axes are zero. */
 static void normalise(const GpuTmap *t, GpuTmap *key) {
   memset(key, 0, sizeof *key);
@@ -71,7 +82,7 @@ static void normalise(const GpuTmap *t, GpuTmap *key) {
   key->rank = t->rank;
   key->base = t->base;
   key->swizzle = t->swizzle;
-  key->l2 = t->l2 ? t->l2 : 256;
+  key->l2 = promotion_of(t);
   for (int i = 0; i < t->rank; i++) {
     key->extent[i] = t->extent[i];
     key->stride[i] = i > 0 ? t->stride[i] : 0;
