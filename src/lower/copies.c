@@ -15,7 +15,7 @@ typedef struct Copies {
   const LowerRequest *r;
   bool declined;
   bool author;     /* roles of the author's, whose tiles may have an axis of stages */
-  bool turned;     /* an operand of the one product goes through registers */
+  Turned turned;   /* operand of the one product that goes through registers */
   IrBlock allocs;  /* staging tiles */
   int64_t staging; /* bytes a staging tile may have */
 } Copies;
@@ -77,7 +77,7 @@ static bool find_along(IrStmt *st, void *ctx) {
 static bool is_turned(IrStmt *st, void *ctx) {
   Copies *c = ctx;
   if (st->kind == IRK_DOT)
-    c->turned = c->turned || sched_turned(c->k, c->r, &st->as.dot);
+    c->turned = sched_turned(c->k, c->r, &st->as.dot);
   return true;
 }
 
@@ -152,6 +152,8 @@ static IrLayout *staging_layout(IrKernel *k, int64_t bytes) {
 static IrBuffer *staging_tile(Copies *c, const IrCopy *x, int64_t columns) {
   IrExpr *extent[] = {ir_int(c->k, sched_extent(x->src.buf, 0)), ir_int(c->k, columns)};
   IrBuffer *b = ir_buffer(c->k, IRS_SHARED, "staging", x->dst.buf->dtype, 2, extent);
+  if (c->turned) /* whose columns are shared out, 64 to a warpgroup */
+    columns = TURNED_COLUMNS;
   b->layout = staging_layout(c->k, columns * (int64_t)dtype_size(b->dtype));
   ir_add(c->k, &c->allocs, IRK_ALLOC, c->k->span)->as.alloc = b;
   return b;
@@ -173,12 +175,18 @@ static bool has_room(const Copies *c, const IrCopy *x) {
   return (columns % 128 == 0 ? bytes / 2 : bytes) <= c->staging;
 }
 
+/* A result that is the transpose of its product's only as a whole; of other products whose operand
+ * goes through registers not at all. */
+static bool turns_whole(const Copies *c, const IrCopy *x) {
+  return c->turned == TURNED_NONE || (c->turned == TURNED_B && result_bytes(x) <= c->staging);
+}
+
 /* Whether a result goes to global memory through a staging tile. What the accelerator stores is
  * there at the end of the block only. */
 static bool staged(Copies *c, const IrStmt *st) {
   const IrCopy *x = &st->as.copy;
   const IrRegion *g = &x->dst;
-  if (c->turned || x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
+  if (x->src.buf->space != IRS_FRAGMENT || g->buf->space != IRS_GLOBAL ||
       !stages_type(g->buf->dtype) || !sched_whole(&x->src) || x->src.buf->rank != 2 ||
       tensor_trouble(c, g) || inner_axis(c, g) != 1 ||
       sched_extent(x->src.buf, 1) % (16 / (int64_t)dtype_size(g->buf->dtype)))
@@ -186,7 +194,7 @@ static bool staged(Copies *c, const IrStmt *st) {
   for (int i = 0; i < g->buf->rank; i++)
     if (!sched_not_negative(c->k, g->axis[i].origin))
       return false;
-  return sched_stored_once(c->k, st) && (!c->author || has_room(c, x));
+  return sched_stored_once(c->k, st) && turns_whole(c, x) && (!c->author || has_room(c, x));
 }
 
 /* The columns of the region, of which the tile is a part. */

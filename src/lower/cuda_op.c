@@ -34,12 +34,18 @@ static void global(Printer *p, const IrOperand *o, Str *out) {
 }
 
 /* base: "smem", the 32-bit address that asynchronous instructions take, or "ts_shared", the pointer
- * from which the compiler knows the state space of a plain access. */
-static void shared(Printer *p, const char *base, const IrExpr *address, Str *out) {
+ * from which the compiler knows the state space of a plain access, and to which a constant behind
+ * what is not negative is added by itself: it becomes the instruction's own offset. */
+static void shared(Printer *p, const char *base, const IrExpr *e, Str *out) {
+  int64_t c = -1;
   (void)cuda_part(p, "ts_smem");
   p->shared = true;
   str_addf(out, "%s + ", base);
-  cuda_expr_u32(p, address, PREC_ADD + 1, out);
+  bool apart = *base == 't' && e->op == OP_ADD && e->arg[0]->op == OP_VAR &&
+               e->arg[0]->as.var->lo >= 0 && ir_is_const(e->arg[1], &c) && c >= 0;
+  cuda_expr_u32(p, apart ? e->arg[0] : e, PREC_ADD + 1, out);
+  if (apart)
+    str_addf(out, " + %d", (int)c);
 }
 
 /* By address in the parameter space: tensor maps must stay where the launch put them

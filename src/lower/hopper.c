@@ -122,8 +122,8 @@ static void place_rings(Simple *s) {
 
 /* A product's operand that goes through registers is read by each warp itself. */
 static bool find_turned(IrStmt *st, void *ctx) {
-  *(bool *)ctx |= st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA &&
-                  sched_lies_turned(&st->as.dot) != TURNED_NONE;
+  if (st->kind == IRK_DOT && st->as.dot.unit == IRU_WGMMA)
+    *(Turned *)ctx = sched_lies_turned(&st->as.dot);
   return true;
 }
 
@@ -145,7 +145,7 @@ static IrStmt *init_rings(Simple *s) {
     const IrChannel *c = s->k->channels.v[i];
     init_barriers(s, s->hopper->ring[i].full, c->stages, c->producers);
     init_barriers(s, s->hopper->ring[i].empty, c->stages,
-                  c->consumers * (s->hopper->by_warps ? GROUP_WARPS : 1));
+                  c->consumers * (s->hopper->turned ? GROUP_WARPS : 1));
   }
   hopper_op(s, OP_MBAR_FENCE_INIT, 0, NULL);
   low_enter(s, before);
@@ -207,8 +207,8 @@ static void acquire(Simple *s, const IrChannel *c) {
 static void release(Simple *s, const IrChannel *c) {
   const HopperRing *r = &s->hopper->ring[c->id];
   IrExpr *lane = ir_expr(s->k, OP_LANE, DT_NONE, NULL, 0);
-  IrStmt *st = low_emit_if(s, s->hopper->by_warps ? ir_op2(s->k, OP_EQ, lane, low_i32(s, 0))
-                                                  : ir_ref(s->k, s->hopper->first));
+  IrStmt *st = low_emit_if(s, s->hopper->turned ? ir_op2(s->k, OP_EQ, lane, low_i32(s, 0))
+                                                : ir_ref(s->k, s->hopper->first));
   IrBlock *before = low_enter(s, &st->as.if_.then);
   hopper_op(s, OP_MBAR_ARRIVE, 1, (IrOperand[]){hopper_e(hopper_barrier(s, r->empty, r->stage))});
   low_enter(s, before);
@@ -524,7 +524,7 @@ bool hopper_roles(Simple *s, IrStmt *st) {
   s->hopper = ARENA_NEW(s->arena, Hopper);
   s->hopper->groups = groups;
   s->hopper->named = 2;
-  ir_walk(&st->as.roles.role[1].body, find_turned, &s->hopper->by_warps);
+  ir_walk(&st->as.roles.role[1].body, find_turned, &s->hopper->turned);
   place_rings(s);
   IrStmt *init = init_rings(s);
   IrStmt *out = low_emit(s, IRK_ROLES);

@@ -28,7 +28,8 @@ typedef struct Hopper {
   int named;        /* the named barrier of the first of them alone */
   IrVar *group;     /* i32: which of them this is; NULL: the producer */
   IrVar *first;     /* bool: the first thread of its warpgroup */
-  bool by_warps;    /* each warp releases stages, since its own loads read them */
+  Turned turned;    /* operand of the product that goes through registers: each warp releases
+                       stages, since its own loads read them */
   VEC(HopperCast) casts;
   const IrBlock
       *product; /* where the last wgmma stands: behind it no warp is far from the others */
@@ -81,6 +82,9 @@ bool hopper_frag(const IrDot *d, const IrBuffer *side, int groups, Frag *f);
 /* hopper_turned.c: an operand that lies across, as words: four registers for each of `blocks` of 64
  * rows and, in it, each of `steps` of K by 32 bytes. */
 IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64_t steps);
+/* A fragment that lies as the transpose of a product into a staging tile, whose panels of
+ * TURNED_COLUMNS are the warpgroups'; FALSE: it does not lie so. */
+bool hopper_stage_turned(Simple *s, const IrCopy *c);
 
 /* One thread-level operation of n operands. */
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);

@@ -281,7 +281,7 @@ static void stage_bytes(Simple *s, const Staging *x, const IrCopy *c, IrExpr *ro
 
 /* Of the matrices that a warp stores at once its lanes 0 to 15 address rows, all of pairs four
  * lanes have one. */
-static void stage(Simple *s, const IrCopy *c) {
+static void stage_plain(Simple *s, const IrCopy *c) {
   IrKernel *k = s->k;
   Staging x = staging_of(c->dst.buf);
   const Place *p = low_place_of(s, c->src.buf);
@@ -306,33 +306,50 @@ static void stage(Simple *s, const IrCopy *c) {
 
 /* ---------------------------------------------------------------- stores */
 
-static void store_box(Simple *s, const IrCopy *c, const Staging *x, const Box *b, int64_t panel,
+static void store_box(Simple *s, const IrCopy *c, const Staging *x, const Box *b, IrExpr *panel,
                       IrExpr *row) {
   IrOperand o[2 + IR_MAX_RANK];
+  IrExpr *before = low_mul(s, panel, low_i32(s, x->rows * x->pitch));
   IrExpr *at = low_add(s, low_mul(s, row, low_i32(s, x->pitch)),
-                       low_i32(s, x->tile->offset + panel * x->rows * x->pitch));
+                       low_add(s, before, low_i32(s, x->tile->offset)));
   o[0] = (IrOperand){.kind = IRO_TMAP, .tmap = map_of(s, c->dst.buf, b)};
   o[1] = hopper_e(at);
-  int n = coordinates(s, &c->dst, b, low_i32(s, panel * b->inner), row, o + 2);
+  int n = coordinates(s, &c->dst, b, low_mul(s, panel, low_i32(s, b->inner)), row, o + 2);
   hopper_op(s, OP_TMA_STORE, 2 + n, o);
+}
+
+/* The rows of each warpgroup, panel by panel. */
+static void store_rows(Simple *s, const IrCopy *c, const Staging *x, const Box *b) {
+  for (int64_t i = 0; i < x->rows; i += ROWS * s->hopper->groups) {
+    IrExpr *row =
+        low_add(s, low_mul(s, ir_ref(s->k, s->hopper->group), low_i32(s, ROWS)), low_i32(s, i));
+    for (int64_t at = 0; at < sched_extent(x->tile, 1); at += b->inner)
+      store_box(s, c, x, b, low_i32(s, at / b->inner), row);
+  }
+}
+
+/* The panels of each warpgroup, all rows of them. */
+static void store_panels(Simple *s, const IrCopy *c, const Staging *x, const Box *b) {
+  for (int64_t i = 0; i < sched_extent(x->tile, 1) / b->inner; i += s->hopper->groups) {
+    IrExpr *panel = low_add(s, ir_ref(s->k, s->hopper->group), low_i32(s, i));
+    store_box(s, c, x, b, panel, low_i32(s, 0));
+  }
 }
 
 /* By one thread of each warpgroup, behind the barrier that stands before it. */
 static void store(Simple *s, const IrCopy *c) {
   Staging x = staging_of(c->src.buf);
-  int64_t size = (int64_t)dtype_size(x.tile->dtype);
-  Box b = {.unit = lower_fact(s->request, c->dst.buf).unit_axis, .rows = ROWS};
+  bool turned = s->hopper->turned == TURNED_B;
+  Box b = {.unit = lower_fact(s->request, c->dst.buf).unit_axis, .rows = turned ? x.rows : ROWS};
   b.row = other_axis(&c->dst, b.unit);
-  b.inner = x.pitch / size;
+  b.inner = x.pitch / (int64_t)dtype_size(x.tile->dtype);
   b.swizzle = x.swizzled ? x.pitch : 0;
   IrStmt *st = low_emit_if(s, ir_ref(s->k, s->hopper->first));
   IrBlock *before = low_enter(s, &st->as.if_.then);
-  for (int64_t i = 0; i < x.rows; i += ROWS * s->hopper->groups) {
-    IrExpr *row =
-        low_add(s, low_mul(s, ir_ref(s->k, s->hopper->group), low_i32(s, ROWS)), low_i32(s, i));
-    for (int64_t at = 0; at < sched_extent(x.tile, 1); at += b.inner)
-      store_box(s, c, &x, &b, at / b.inner, row);
-  }
+  if (turned)
+    store_panels(s, c, &x, &b);
+  else
+    store_rows(s, c, &x, &b);
   hopper_op(s, OP_BULK_COMMIT, 0, NULL);
   low_enter(s, before);
 }
@@ -346,22 +363,31 @@ static bool is_accumulator(Simple *s, const IrBuffer *b) {
          frag_equal(&f, p->frag);
 }
 
+/* FALSE: its registers lie otherwise. */
+static bool stage(Simple *s, const IrCopy *c) {
+  if (s->hopper->turned == TURNED_B)
+    return hopper_stage_turned(s, c);
+  if (!is_accumulator(s, c->src.buf))
+    return false;
+  stage_plain(s, c);
+  return true;
+}
+
 bool hopper_copy(Simple *s, IrStmt *st) {
   const IrCopy *c = &st->as.copy;
   if (!s->hopper)
     return false;
   bool staged = c->dst.buf->space == IRS_SHARED && c->src.buf->space == IRS_FRAGMENT &&
                 s->owned.v[c->dst.buf->id];
-  if (staged && !is_accumulator(s, c->src.buf)) {
+  if (staged && !stage(s, c)) {
     lower_note(s->request, "hopper: `%s` does not lie as products leave it", c->src.buf->name);
     s->failed = true; /* without a diagnostic: the next candidate can */
-    return true;
   }
-  if (c->engine != IRE_TMA && !staged)
-    return false;
   if (staged)
-    stage(s, c);
-  else if (c->dst.buf->space == IRS_SHARED)
+    return true;
+  if (c->engine != IRE_TMA)
+    return false;
+  if (c->dst.buf->space == IRS_SHARED)
     load(s, c);
   else
     store(s, c);

@@ -1,7 +1,8 @@
-/* hopper_turned.c: operands that lie across, on their way to registers.
+/* hopper_turned.c: operands that lie across, on their way to registers; results on their way back.
  *
  * In: an operand of elements of one byte or four in a swizzled tile, neighbours of M or N side by
- * side. Out: registers as wgmma wants its first operand, rows as frag_turned says. Four bytes: two
+ * side; a result that lies as the transpose. Out: registers as wgmma wants its first operand, rows
+ * as frag_turned says; staging tiles, two neighbours an access. Four bytes: two
  * neighbours by one access. One byte: ldmatrix turns pairs of bytes, whose rows of K are chosen so
  * that two words have four of K of two neighbours. Always holds: no access of a row of 128 bytes
  * meets a bank twice. Tests: tests/unit/check_schedule.c.
@@ -46,8 +47,11 @@ static IrExpr *first_row(const Turning *t, int64_t i) {
   return low_add(s, group, low_i32(s, i * ROWS * s->hopper->groups));
 }
 
+/* What is named here is never negative. */
 static IrExpr *named(Simple *s, const char *name, IrExpr *e) {
-  return ir_ref(s->k, low_emit_let(s, name, e));
+  IrVar *v = low_emit_let(s, name, e);
+  v->lo = v->lo < 0 ? 0 : v->lo;
+  return ir_ref(s->k, v);
 }
 
 /* ---------------------------------------------------------------- bytes */
@@ -119,8 +123,7 @@ static void load_vector(const Turning *t, IrExpr *from, int64_t step, int64_t to
 
 /* ---------------------------------------------------------------- all of it */
 
-static void load_block(Turning *t, int64_t block, int64_t steps) {
-  Simple *s = t->s;
+static void load_block(const Turning *t, int64_t block, int64_t steps) {
   IrExpr *from[2];
   if (t->size == 1)
     from[0] = bytes_address(t, block);
@@ -133,7 +136,6 @@ static void load_block(Turning *t, int64_t block, int64_t steps) {
     for (int i = 0; i < 2 && t->size == 4; i++)
       load_vector(t, from[i], j, to + 2 * i);
   }
-  (void)s;
 }
 
 IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64_t steps) {
@@ -151,4 +153,85 @@ IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64
   for (int64_t i = 0; i < blocks; i++)
     load_block(&t, i, steps);
   return t.words;
+}
+
+/* ---------------------------------------------------------------- results */
+
+typedef struct Staged { /* the transpose of a product on its way to a staging tile */
+  Simple *s;
+  const IrCopy *c;
+  int64_t rows, span; /* of the tile; bytes of a panel's row */
+  IrExpr *at[2];      /* byte offset of the thread's pair in its row 0 and 1 of a panel */
+} Staged;
+
+/* The column, of a warpgroup's 64, of the first of a thread's neighbours, as frag_turned says. */
+static IrExpr *own_column(Simple *s, bool wide) {
+  static const int64_t near[] = {2, 4, 8, 16, 32}, apart[] = {2, 16, 4, 8, 32};
+  IrExpr *sum = low_i32(s, 0);
+  for (int i = 0; i < 5; i++)
+    sum = low_add(s, sum, digit(s, ir_ref(s->k, s->tid), 4L << i, 2, wide ? apart[i] : near[i]));
+  return named(s, "col", sum);
+}
+
+static void find_places(Staged *x, bool wide) {
+  Simple *s = x->s;
+  int64_t size = (int64_t)dtype_size(x->c->dst.buf->dtype), chunks = x->span / CHUNK;
+  IrExpr *byte = low_mul(s, own_column(s, wide), low_i32(s, size));
+  IrExpr *two = low_mul(s, mod(s, ir_ref(s->k, s->tid), 4), low_i32(s, 2));
+  for (int i = 0; i < 2; i++) {
+    IrExpr *row = low_add(s, two, low_i32(s, i));
+    IrExpr *turn = digit(s, row, 8 / chunks, chunks, 1);
+    IrExpr *chunk = ir_op2(s->k, OP_XOR, low_quotient(s, byte, CHUNK), turn);
+    IrExpr *at =
+        low_add(s, low_mul(s, row, low_i32(s, x->span)), low_mul(s, chunk, low_i32(s, CHUNK)));
+    x->at[i] = low_add(s, at, mod(s, byte, CHUNK));
+  }
+}
+
+/* Two neighbours, every other register from `first` on, rounded as a copy rounds. */
+static void stage_pair(const Staged *x, IrExpr *at, int64_t first) {
+  Simple *s = x->s;
+  IrExpr *extent = low_i64(s, 2);
+  IrBuffer *pair = ir_buffer(s->k, IRS_REG, "pair", x->c->dst.buf->dtype, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = pair;
+  for (int i = 0; i < 2; i++) {
+    IrAccess from = {.buf = low_place_of(s, x->c->src.buf)->home,
+                     .index = {low_i32(s, first + 2 * i)}};
+    IrExpr *value = ir_ref(s->k, low_emit_load(s, "x", from));
+    low_emit_store(s, (IrAccess){.buf = pair, .index = {low_i32(s, i)}},
+                   ir_cast(s->k, value, pair->dtype));
+  }
+  hopper_op(s, OP_ST_SHARED, 2, (IrOperand[]){hopper_e(at), low_regs(pair, low_i32(s, 0), 2)});
+}
+
+/* The i-th of a warpgroup's panels. */
+static void stage_panel(const Staged *x, int64_t i) {
+  Simple *s = x->s;
+  IrExpr *panel = low_add(s, ir_ref(s->k, s->hopper->group), low_i32(s, i * s->hopper->groups));
+  IrExpr *base = low_add(s, hopper_tile_at(s, x->c->dst.buf),
+                         low_mul(s, panel, low_i32(s, x->rows * x->span)));
+  for (int e = 0; e < 2; e++) {
+    IrExpr *to = named(s, "to", low_add(s, base, x->at[e]));
+    for (int64_t row = 0; row < x->rows; row += 8)
+      stage_pair(x, low_add(s, to, low_i32(s, row * x->span)), (i * x->rows + row) / 2 + e);
+  }
+}
+
+bool hopper_stage_turned(Simple *s, const IrCopy *c) {
+  const Frag *f = low_place_of(s, c->src.buf)->frag;
+  Staged x = {.s = s, .c = c, .rows = sched_extent(c->dst.buf, 0)};
+  int64_t columns = sched_extent(c->dst.buf, 1);
+  Frag g;
+  bool wide = true, is = false;
+  for (int i = 0; f && i < 2 && !is; i++) {
+    wide = i == 0;
+    is = frag_turned(&g, x.rows, columns, 1, s->hopper->groups, wide) && frag_equal(f, &g);
+  }
+  if (!is)
+    return false;
+  x.span = c->dst.buf->layout->amount;
+  find_places(&x, wide);
+  for (int64_t i = 0; i < columns / TURNED_COLUMNS / s->hopper->groups; i++)
+    stage_panel(&x, i);
+  return true;
 }

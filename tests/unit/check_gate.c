@@ -167,8 +167,9 @@ START_TEST(eight_bits) {
 }
 END_TEST
 
-#define ACROSS(t, acc, m, n, k, how)                                                               \
-  "kernel across tile(A: " t "[M, K], B: " t "[K, N]) -> (C: " acc "[M, N]) {\n"                   \
+#define ACROSS(t, acc, m, n, k, how) ACROSS_TO(t, acc, acc, m, n, k, how)
+#define ACROSS_TO(t, acc, c, m, n, k, how)                                                         \
+  "kernel across tile(A: " t "[M, K], B: " t "[K, N]) -> (C: " c "[M, N]) {\n"                     \
   "grid bx, by = ceildiv(N, " n "), ceildiv(M, " m ")\n"                                           \
   "shared As: " t "[" m ", " k "]\nshared Bs: " t "[" k ", " n "]\n"                               \
   "fragment s: " acc "[" m ", " n "]\n"                                                            \
@@ -188,6 +189,8 @@ START_TEST(across) {
             "schedule: warpgroup");
   passes_on((Wants){"sm_90a", LDSM, 4}, ACROSS("f8e4m3", "f32", "176", "128", "128", ""),
             "schedule: warpgroup");
+  passes_on((Wants){"sm_90a", F2FP, 44},
+            ACROSS_TO("f8e4m3", "f32", "f8e4m3", "176", "128", "128", ""), "schedule: warpgroup");
 }
 END_TEST
 

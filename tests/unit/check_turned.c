@@ -107,6 +107,26 @@ START_TEST(integers) {
 }
 END_TEST
 
+/* Results of one or two bytes of the transpose leave by way of panels, a warpgroup's each. */
+START_TEST(staged_results) {
+  static const Across staged[] = {
+      {DT_F32, 128, 128, 32, {200, 168, 104}, "bf16"},
+      {DT_F32, 48, 256, 32, {64, 272, 40}, "f8e5m2"},
+      {DT_F8E4M3, 128, 128, 128, {200, 160, 336}, "f8e4m3"},
+      {DT_F8E4M3, 64, 192, 64, {80, 400, 80}, "f16"},
+      {DT_I8, 32, 256, 64, {48, 272, 80}, "i8"},
+  };
+  for (size_t i = 0; i < sizeof staged / sizeof *staged; i++) {
+    Arena *a = arena_new(NULL, "text");
+    Lowered l = lower_text(text_of(a, &staged[i], true), "sm_90a", 0);
+    has(&l, "tma_store");
+    ev_free(l.plain);
+    arena_free(a);
+    check_both(staged[i]);
+  }
+}
+END_TEST
+
 START_TEST(small_floats) {
   check_both((Across){DT_F8E4M3, 128, 128, 128, {200, 160, 336}, "f32"});
   check_both((Across){DT_F8E5M2, 176, 64, 64, {192, 80, 144}, "f32"});
@@ -138,6 +158,7 @@ START_TEST(what_is_not_turned) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {tf32, integers, small_floats, what_is_not_turned, NULL};
+  const TTest *const tests[] = {tf32,           integers,           small_floats,
+                                staged_results, what_is_not_turned, NULL};
   return run_suite("turned", tests);
 }
