@@ -16,6 +16,7 @@ typedef struct Select {
   int64_t rows;    /* of the products' results; 0: none seen */
   int64_t columns; /* registers of a thread for the results, for each 64 rows of it, so far */
   int64_t operand; /* and for the largest operand in registers: such are there one at a time */
+  int64_t single;  /* registers that the compiler wants for the widest instruction alone */
   int products;
   Turned turned; /* of the product in hand */
   bool turns;    /* some product is turned */
@@ -94,6 +95,8 @@ static bool shape_ok(Select *s, const IrDot *d) {
   if (s->rows && s->rows != m)
     return decline(s, "has other rows than another product's result", d->c.buf);
   s->rows = m;
+  int64_t single = n / 2 + (s->turned || d->a.buf->space == IRS_FRAGMENT ? 30 : 26);
+  s->single = single > s->single ? single : s->single;
   return true;
 }
 
@@ -195,13 +198,16 @@ int sched_other_registers(int products) {
 }
 
 /* 64 rows each up to three; beyond that two of 128 rows. Registers: results, operands, and
- * everything else, of what a thread may have. */
+ * everything else, of what a thread may have; with three groups an instruction alone has to fit
+ * those that 512 threads begin with. */
 static int count_groups(const Select *s) {
+  enum { FIRST_OF_512 = 128 };
   static const int limit[] = {0, 255, 240, 160};
   int64_t blocks = s->rows / 64;
   int groups = blocks == 4 ? 2 : (int)blocks;
   int64_t registers = (s->columns + s->operand) * (blocks / groups);
-  if (blocks > 4 || registers + sched_other_registers(s->products) > limit[groups])
+  if (blocks > 4 || registers + sched_other_registers(s->products) > limit[groups] ||
+      (groups == 3 && s->single > FIRST_OF_512))
     return 0;
   return groups;
 }

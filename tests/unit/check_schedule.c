@@ -392,6 +392,7 @@ START_TEST(declined_with_a_note) {
   declined(&(Gemm){"f16", 128, 264, 64, 3, 'n', 'n', 1, 1, 1}, "columns by 8 up to 256");
   declined(&(Gemm){"f16", 128, 128, 24, 3, 'n', 'n', 1, 1, 1}, "K by 32 bytes");
   declined(&(Gemm){"f16", 256, 256, 64, 3, 'n', 'n', 1, 1, 1}, "registers a thread");
+  declined(&(Gemm){"f16", 192, 208, 64, 3, 'n', 'n', 1, 1, 1}, "registers a thread");
   declined(&(Gemm){"f32", 128, 128, 64, 3, 'n', 'n', 1, 1, 1}, "type of the tensor cores");
 }
 END_TEST
