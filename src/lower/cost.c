@@ -36,6 +36,7 @@ enum { UNKNOWN_TRIPS = 16, TILE_CYCLES = 2400 };
  * what passes from one round of its loop to the next, the less the more there is to multiply
  * meanwhile. */
 enum { FIRST_CYCLES = 2400, FIRST_BYTES = 128, ROUND_MOST = 300, ROUND_LEAST = 50 };
+enum { TURN_CYCLES = 120, TURN_BLOCK_CYCLES = 130 };
 
 /* ---------------------------------------------------------------- what warpgroups take */
 
@@ -140,6 +141,8 @@ static void add_product(Cost *c, const IrDot *d) {
   double steps = (double)m * (double)n * (double)k / 4096 * (size ? size : 2);
   if (sched_promotes(d)) /* additions of parts, half of them behind other warps' products */
     steps += (double)m * (double)n / 128 / 2;
+  if (turned) /* on the way to registers, which only the other warps' products hide */
+    steps += TURN_CYCLES + TURN_BLOCK_CYCLES * (double)(rows > 192 ? 2 : 1);
   c->cycles += c->trips * steps * exp(0.084 * narrow);
   c->rounds += c->trips;
 }
@@ -284,7 +287,7 @@ static double single_rounds(const Cost *c, int64_t sms, double factor) {
 /* Rows by 64 to a warpgroup, their results in registers. */
 static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
   enum { BARRIERS = 1024 };
-  const int limit[] = {0, 255, c->first.products > 2 ? 240 : 232, 160};
+  const int limit[] = {0, 255, c->first.products > 2 || c->turned ? 240 : 232, 160};
   int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
   if (!c->fits || blocks < 1 || blocks > 4 ||
       (c->registers + c->operand) * (blocks / groups) + sched_other_registers(c->first.products) >
