@@ -3,8 +3,9 @@
  * In: registers of a warp as the instruction takes them: rows of 32 bytes of k, which are 8, 16 or
  * 32 elements. Out: D += A B, k ascending, one fused step an element, so that the bits are the tile
  * level's: the tensor cores keep fewer bits of f8 (the manual, Products). tf32 is f32 without its
- * low 13 bits; f64 comes as m8n8k4. Layouts: PTX ISA, matrix fragments for mma.m16n8k8 to m16n8k32
- * and mma.m8n8k4 with .f64. Tests: tests/unit/check_thread.c.
+ * low 13 bits; f64 comes as m8n8k4 and m16n8k4 to k16. Layouts: PTX ISA, matrix fragments for
+ * mma.m16n8k8 to m16n8k32, and with .f64 for mma.m8n8k4 and m16n8k4 to m16n8k16. Tests:
+ * tests/unit/check_thread.c.
  */
 #include <string.h>
 
@@ -43,19 +44,25 @@ void eval_mma_multiply(const EvalBlock *b, DType t, EvalTile *x) {
     b->kernels->f32(x);
 }
 
+/* Registers of A and B of a shape: those of f64 say by D how many rows, by B how much of k. */
+static void shape_of(const EvalOperand *o, int *na, int *nb) {
+  bool wide = o[3].type == DT_F64, small = wide && o[0].count == 2;
+  *nb = !wide ? 2 : small || o[2].count < 2 ? 1 : o[2].count < 4 ? 2 : 4;
+  *na = small ? 1 : 2 * *nb;
+}
+
 /* Registers as the instruction wants them, and all written: D is always added to. */
 static EvalResult check_mma(EvalAgent *a, const EvalOperand *o) {
   DType t = o[3].type, acc = t == DT_F64 ? DT_F64 : t == DT_I8 || t == DT_U8 ? DT_I32 : DT_F32;
-  int wide = t == DT_F64; /* half the registers, of twice the bits */
+  int wide = t == DT_F64, nd = wide && o[0].count == 2 ? 2 : 4, na, nb;
   size_t size = wide ? 8 : 4;
+  shape_of(o, &na, &nb);
   if (!eval_mma_takes(t) && t != DT_U8 && !wide)
     return eval_fault(a, E0490, "there is no product of %s", dtype_name(t));
-  if (o[0].count != 4 >> wide || o[0].type != acc || o[1].count != 4 >> 2 * wide ||
-      o[2].count != 2 >> wide || dtype_compute_size(o[1].type) != size ||
-      dtype_compute_size(o[2].type) != size)
+  if (o[0].count != nd || o[0].type != acc || o[1].count != na || o[2].count != nb ||
+      dtype_compute_size(o[1].type) != size || dtype_compute_size(o[2].type) != size)
     return eval_fault(a, E0473, "mma_sync of %s takes %d registers of %s, %d and %d of %d bits",
-                      dtype_name(t), 4 >> wide, dtype_name(acc), 4 >> 2 * wide, 2 >> wide,
-                      (int)(8 * size));
+                      dtype_name(t), nd, dtype_name(acc), na, nb, (int)(8 * size));
   for (int i = 0; i < o[0].count; i++)
     if (!o[0].array->written[o[0].first + i])
       return eval_fault(a, E0451, "the product adds to register %d of %s, which nothing wrote",
@@ -91,23 +98,29 @@ static void accumulators(float *d, float *c, bool take) {
     }
 }
 
-/* m8n8k4: A's row l/4, column l%4; B's column l/4, row l%4; D's row l/4, columns 2 (l%4) + j. */
+/* 8 or 16 rows, k of 4 for each register of B. A: register j of lane l is row l/4 + 8 (j%2), k l%4
+ * + 4 (j/2); B: column l/4, k l%4 + 4 j; D: row l/4 + 8 (j/2), column 2 (l%4) + j%2. */
 static void multiply_f64(EvalAgent *a, const EvalOperand *o) {
+  enum { ROWS = 16, DEPTH = 16, COLUMNS = 8 };
   const double *fa = o[1].out, *fb = o[2].out;
-  double x[8 * 4], y[4 * 8], c[8 * 8], *d = o[0].out;
+  double x[ROWS * DEPTH], y[DEPTH * COLUMNS], c[ROWS * COLUMNS], *d = o[0].out;
   for (int l = 0; l < EVAL_WARP; l++) {
-    x[l / 4 * 4 + l % 4] = fa[l];
-    y[l % 4 * 8 + l / 4] = fb[l];
-    for (int j = 0; j < 2; j++)
-      c[l / 4 * 8 + 2 * (l % 4) + j] = d[j * EVAL_WARP + l];
+    for (int j = 0; j < o[1].count; j++)
+      x[(l / 4 + 8 * (j % 2)) * DEPTH + l % 4 + 4 * (j / 2)] = fa[j * EVAL_WARP + l];
+    for (int j = 0; j < o[2].count; j++)
+      y[(l % 4 + 4 * j) * COLUMNS + l / 4] = fb[j * EVAL_WARP + l];
+    for (int j = 0; j < o[0].count; j++)
+      c[(l / 4 + 8 * (j / 2)) * COLUMNS + 2 * (l % 4) + j % 2] = d[j * EVAL_WARP + l];
   }
-  EvalTile t = {.m = 8, .n = 8, .k = 4, .a = x, .b = y, .c = c, .ars = 4, .acs = 1, .brs = 8};
-  t.crs = 8;
+  EvalTile t = {.m = 4 * o[0].count, .n = COLUMNS, .k = 4 * o[2].count, .a = x, .b = y, .c = c};
+  t.ars = DEPTH;
+  t.acs = 1;
+  t.brs = t.crs = COLUMNS;
   t.accumulate = true;
   a->block->kernels->f64(&t);
   for (int l = 0; l < EVAL_WARP; l++)
-    for (int j = 0; j < 2; j++)
-      d[j * EVAL_WARP + l] = c[l / 4 * 8 + 2 * (l % 4) + j];
+    for (int j = 0; j < o[0].count; j++)
+      d[j * EVAL_WARP + l] = c[(l / 4 + 8 * (j / 2)) * COLUMNS + 2 * (l % 4) + j % 2];
 }
 
 EVAL_ROW(mma_sync) {

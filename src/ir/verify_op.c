@@ -359,14 +359,17 @@ static void check_wgmma(Verify *v, const IrOp *op) {
     want_range(v, op, 7, 0, 1, 1);
 }
 
-/* m16n8, k of 32 bytes: 4 accumulators, 4 and 2 registers of operands; f64 m8n8k4: 2, 1 and 1. */
+/* m16n8, k of 32 bytes: 4 accumulators, 4 and 2 registers of operands; f64 m8n8k4: 2, 1 and 1, or
+ * m16n8 k4, k8, k16: 4, k/2 and k/4. */
 static void check_mma_sync(Verify *v, const IrOp *op) {
   DType t = op->operand[3].dtype;
   bool wide = t == DT_F64;
   unsigned bits = wide ? 64 : 32;
-  want_regs(v, op, 0, wide ? 2 : 4, bits);
-  want_regs(v, op, 1, wide ? 1 : 4, bits);
-  want_regs(v, op, 2, wide ? 1 : 2, bits);
+  bool small = wide && op->operand[0].count == 2;
+  int n = op->operand[2].count, nb = !wide ? 2 : small || n < 2 ? 1 : n < 4 ? 2 : 4;
+  want_regs(v, op, 0, small ? 2 : 4, bits);
+  want_regs(v, op, 1, small ? 1 : 2 * nb, bits);
+  want_regs(v, op, 2, nb, bits);
   want_accumulators(v, op, 3);
   if (!wide && t != DT_U8)
     check_mma_type(v, op, 3);

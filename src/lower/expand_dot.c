@@ -10,7 +10,7 @@
  */
 #include "expand_dot.h"
 
-enum { PROMOTED = 128, MOST_PROMOTED = 64 };
+enum { PROMOTED = 128, MOST_PROMOTED = 64, F64_STEP = 8 };
 
 /* ---------------------------------------------------------------- which products */
 
@@ -33,15 +33,23 @@ static bool is_f8(DType t) {
   return t == DT_F8E4M3 || t == DT_F8E5M2;
 }
 
+/* Of f64 16 rows where the target has them, whose 8 rows go at half the rate; of K as much as
+ * leaves registers for the operands of the next step, and one word where columns come in pairs. */
+static MmaKind kind_of_f64(Simple *s, const IrDot *d, FragPairs pairs) {
+  bool deep = !pairs.columns && ir_region_extent(&d->a, 1) % F64_STEP == 0;
+  int step = s->target->arch >= ARCH_SM90A && deep ? F64_STEP : 4;
+  return (MmaKind){.type = DT_F64, .step = step, .each = 1, .na = step / 2, .nb = step / 4};
+}
+
 /* The instruction for a product; step 0: there is none. f8: with the fewest demands. */
-static MmaKind kind_of(const IrDot *d) {
+static MmaKind kind_of(Simple *s, const IrDot *d, FragPairs pairs) {
   DType t = d->a.buf->dtype, u = d->b.buf->dtype;
   if (is_f8(t) && is_f8(u))
     return (MmaKind){.type = DT_F16, .step = 16, .each = 2, .na = 4, .nb = 2, .converted = true};
   if (t != u || (t == DT_F32 && !d->tf32))
     return (MmaKind){.step = 0};
   if (t == DT_F64)
-    return (MmaKind){.type = t, .step = 4, .each = 1, .na = 2, .nb = 1};
+    return kind_of_f64(s, d, pairs);
   if (t != DT_F16 && t != DT_BF16 && t != DT_I8 && t != DT_U8 && t != DT_F32)
     return (MmaKind){.step = 0};
   int size = (int)dtype_size(t);
@@ -75,13 +83,13 @@ static MmaKind best_kind(Simple *s, const IrDot *d, int64_t sums, FragPairs pair
   bool native = s->target->arch >= ARCH_SM89 && d->b.buf->dtype == own.type;
   const MmaKind *best = native ? &own : &words;
   bool fits = !has_parts(best, d) || sums <= MOST_PROMOTED;
-  return fits && comes_by_words(s, d, best, pairs) ? *best : kind_of(d);
+  return fits && comes_by_words(s, d, best, pairs) ? *best : kind_of(s, d, pairs);
 }
 
 bool expand_is_mma(Simple *s, const IrDot *d) {
   int64_t m = ir_region_extent(&d->c, 0), n = ir_region_extent(&d->c, 1);
   int64_t k = ir_region_extent(&d->a, 1);
-  MmaKind kind = kind_of(d);
+  MmaKind kind = kind_of(s, d, (FragPairs){false, false});
   return s->target->arch >= ARCH_SM80 && d->unit != IRU_FMA && kind.step &&
          d->c.buf->dtype == op_product_type(d->a.buf->dtype, d->b.buf->dtype) &&
          d->c.buf->space == IRS_FRAGMENT && expand_whole(s, &d->c) && d->c.buf->rank == 2 &&
@@ -192,11 +200,12 @@ static void move_sums(Mma *m, IrBuffer *sums, IrExpr *g, IrExpr *h, bool load) {
   }
 }
 
-/* All blocks of the warp's result: f64 has instructions of 8 rows, words of f8 take two. */
+/* All blocks of the warp's result: before sm_90 f64 has instructions of 8 rows; words of f8 take
+ * two. */
 static void multiply(Mma *m, IrExpr *step) {
   Simple *s = m->s;
   IrBlock *before = s->out;
-  bool rows = m->kind.type == DT_F64;
+  bool rows = m->kind.type == DT_F64 && s->target->arch < ARCH_SM90A;
   int n = rows || m->kind.by_words ? 2 : 1, nc = rows ? 2 : 4, na = m->kind.na / n;
   IrExpr *g = mma_unrolled(s, "g", m->mg, 1), *h = mma_unrolled(s, "h", m->ng, 1);
   IrExpr *c = low_i32(s, 0);

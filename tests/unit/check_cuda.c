@@ -248,6 +248,27 @@ START_TEST(products_of_warps_compile) {
 }
 END_TEST
 
+/* 16 rows of f64, which only sm_90 has. */
+START_TEST(tall_products_of_f64_compile) {
+  Fixture f = setup();
+  const char *text =
+      "kernel k thread(A: f64[N]) -> (D: f64[N]) {\n threads 32\n"
+      " let t: i32 = tid()\n reg a: f64[8]\n reg b: f64[4]\n reg d: f64[4]\n"
+      " for i: i32 = 0, 8, 1 unroll {\n  load x: f64 = A[t + 32*i]\n  store a[i] = x\n"
+      "  store b[i // 2] = x\n  store d[i // 2] = 0.0\n }\n"
+      " mma_sync d[0:+4], a[0:+2], b[0:+1], f64\n mma_sync d[0:+4], a[0:+4], b[0:+2], f64\n"
+      " mma_sync d[0:+4], a[0:+8], b[0:+4], f64\n load w: f64 = d[1]\n store D[t] = w\n}\n";
+  IrKernel *k = read_kernel(&f, "mma.ir", text);
+  CudaText *c = print_for(&f, k, "sm_90a");
+  ck_assert_msg(c != NULL, "%s", diagnostics(&f));
+  (void)compile(&f, c, "sm_90a");
+  ck_assert_ptr_null(print_for(&f, k, "sm_89"));
+  ck_assert_str_eq(diag_name(f.sink.v[0]->code), "E0701");
+  ck_assert_ptr_nonnull(strstr(f.sink.v[0]->text, "of 16 rows of f64 does not exist on sm_89"));
+  teardown(&f);
+}
+END_TEST
+
 START_TEST(thread_operations_of_sm_90a_compile) {
   Fixture f = setup();
   const char *text =
@@ -540,6 +561,7 @@ int main(void) {
   tcase_add_test(c, products_of_every_type_compile);
   tcase_add_test(c, products_of_warps_compile);
   tcase_add_test(c, thread_operations_of_sm_90a_compile);
+  tcase_add_test(c, tall_products_of_f64_compile);
   tcase_add_test(c, plain_operators_where_nothing_wraps);
   tcase_add_test(c, large_unsigned_may_be_negative);
   tcase_add_test(c, loops);

@@ -467,7 +467,7 @@ static const Bad bad_kernels[] = {
     {THREAD("cp_async 0, &A[0], 12, 12\n"), E0661},
     {THREAD("reg d: f32[4]\nreg a: u32[2]\nmma_sync d[0:+4], a[0:+2], a[0:+2], f16\n"), E0661},
     {THREAD("reg d: f32[4]\nreg a: u32[4]\nmma_sync d[0:+4], a[0:+4], a[0:+2], u8\n"), E0661},
-    {THREAD("reg d: f64[4]\nreg a: f64[4]\nmma_sync d[0:+4], a[0:+4], a[0:+2], f64\n"), E0661},
+    {THREAD("reg d: f64[4]\nreg a: f64[4]\nmma_sync d[0:+4], a[0:+4], a[0:+1], f64\n"), E0661},
     {THREAD("if tid() == 0 { syncthreads }\n"), E0662},
     {THREAD("for i: i32 = 0, tid(), 1 { syncwarp }\n"), E0662},
     {THREAD("if warp() == 0 { syncthreads }\n"), E0662},

@@ -402,14 +402,16 @@ START_TEST(products_of_other_types) {
   static const char *const types[][4] = {
       {"i8", "i32", "i8", "i8"},          {"u8", "i32", "u8", "u8"},
       {"f8e4m3", "f32", "f16", "f8e4m3"}, {"f8e5m2", "f32", "f16", "f8e5m2"},
-      {"f32", "f32", "f32", "f32"},       {"f64", "f64", "f64", "f64"}};
+      {"f32", "f32", "f32", "f32"},       {"f64", "f64", "f64", "f64"},
+      {"f64", "f64", "f64", "f64"}};
+  static const int depths[] = {64, 64, 64, 64, 32, 16, 12};
   static const char *const ways[] = {"As @ Bt.T", "As @ Bs", "At.T @ Bs",
                                      "Ao[0:+64, 4:+64] @ Bt.T"};
   Arena *a = arena_new(NULL, "texts");
-  for (int i = 0; i < 6; i++)
+  for (int i = 0; i < 7; i++)
     for (int w = 0; w < 4; w++) {
       const char *t = types[i][0], *acc = types[i][1];
-      int k = i < 4 ? 64 : i == 4 ? 32 : 16;
+      int k = depths[i];
       const char *text = arena_printf(
           a,
           "kernel mm tile(A: %s[M, K] strided, B: %s[K, N] strided) -> (C: %s[M, N] strided) {\n"

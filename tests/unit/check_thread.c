@@ -381,27 +381,41 @@ static double small(int64_t i) {
   return (double)(i * 7 % 11 - 5) * 0.5;
 }
 
-/* m8n8k4: one register each of A and B (PTX ISA, fragments of mma.m8n8k4 with .f64). */
-START_TEST(warp_product_of_f64) {
-  static const int64_t ea[2] = {8, 4}, eb[2] = {4, 8};
-  Ev *e = ev_new("kernel k thread(A: f64[8, 4], B: f64[4, 8]) -> (C: f64[8, 8]) {\nthreads 32\n"
-                 "let t: i32 = tid()\nlet g: i32 = t // 4\nlet q: i32 = t % 4\n"
-                 "reg a: f64[1]\nreg b: f64[1]\nreg c: f64[2]\n"
-                 "load x: f64 = A[g, q]\nstore a[0] = x\nload y: f64 = B[q, g]\nstore b[0] = y\n"
-                 "store c[0] = f64(g)\nstore c[1] = 0.25\n"
-                 "mma_sync c[0:+2], a[0:+1], b[0:+1], f64\nfor i: i32 = 0, 2, 1 unroll {\n"
-                 "load v: f64 = c[i]\nstore C[g, 2*q + i] = v }\n}\n");
+/* m8n8k4: a register each of A and B; m16n8k4, k8, k16: A's register j is at row l/4 + 8 (j%2), k
+ * l%4 + 4 (j/2), B's at k l%4 + 4 j (PTX ISA, fragments of mma with .f64). */
+static void product_of_f64(int rows, int depth) {
+  int64_t ea[2] = {rows, depth}, eb[2] = {depth, 8};
+  int na = rows * depth / 32, nb = depth / 4, nd = rows / 4, high = rows / 8;
+  char text[1024];
+  snprintf(text, sizeof text,
+           "kernel k thread(A: f64[%d, %d], B: f64[%d, 8]) -> (C: f64[%d, 8]) {\nthreads 32\n"
+           "let t: i32 = tid()\nlet g: i32 = t // 4\nlet q: i32 = t %% 4\n"
+           "reg a: f64[%d]\nreg b: f64[%d]\nreg c: f64[%d]\nfor i: i32 = 0, %d, 1 unroll {\n"
+           "load x: f64 = A[g + 8*(i %% %d), q + 4*(i // %d)]\nstore a[i] = x }\n"
+           "for i: i32 = 0, %d, 1 unroll {\nload y: f64 = B[q + 4*i, g]\nstore b[i] = y }\n"
+           "for i: i32 = 0, %d, 1 unroll {\nstore c[i] = f64(g + i) }\n"
+           "mma_sync c[0:+%d], a[0:+%d], b[0:+%d], f64\nfor i: i32 = 0, %d, 1 unroll {\n"
+           "load v: f64 = c[i]\nstore C[g + 8*(i // 2), 2*q + i %% 2] = v }\n}\n",
+           rows, depth, depth, rows, na, nb, nd, na, high, high, nb, nd, nd, na, nb, nd);
+  Ev *e = ev_new(text);
   ev_give(e, "A", DT_F64, 2, ea, small);
   ev_give(e, "B", DT_F64, 2, eb, small);
   ev_ok(e);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < rows; i++)
     for (int j = 0; j < 8; j++) {
-      double sum = j % 2 ? 0.25 : i;
-      for (int k = 0; k < 4; k++)
-        sum += small(i * 4 + k) * small(k * 8 + j);
-      ck_assert_double_eq(ev_at(e, "C", i * 8 + j), sum);
+      double sum = i % 8 + i / 8 * 2 + j % 2;
+      for (int k = 0; k < depth; k++)
+        sum += small(i * depth + k) * small(k * 8 + j);
+      ck_assert_msg(ev_at(e, "C", i * 8 + j) == sum, "m%dn8k%d: C[%d, %d]", rows, depth, i, j);
     }
   ev_free(e);
+}
+
+START_TEST(warp_product_of_f64) {
+  product_of_f64(8, 4);
+  product_of_f64(16, 4);
+  product_of_f64(16, 8);
+  product_of_f64(16, 16);
 }
 END_TEST
 
