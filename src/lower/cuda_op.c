@@ -33,19 +33,30 @@ static void global(Printer *p, const IrOperand *o, Str *out) {
   cuda_expr(p, o->expr, PREC_ADD + 1, out);
 }
 
-/* base: "smem", the 32-bit address that asynchronous instructions take, or "ts_shared", the pointer
- * from which the compiler knows the state space of a plain access, and to which a constant behind
- * what is not negative is added by itself: it becomes the instruction's own offset. */
-static void shared(Printer *p, const char *base, const IrExpr *e, Str *out) {
+/* A plain access, by the pointer from which the compiler knows the state space: a constant behind
+ * what is not negative is added by itself, and a sum in int that cannot overflow stays one, so that
+ * constants become the instruction's own offset. */
+static void shared(Printer *p, const IrExpr *e, Str *out) {
   int64_t c = -1;
   (void)cuda_part(p, "ts_smem");
   p->shared = true;
-  str_addf(out, "%s + ", base);
-  bool apart = *base == 't' && e->op == OP_ADD && e->arg[0]->op == OP_VAR &&
-               e->arg[0]->as.var->lo >= 0 && ir_is_const(e->arg[1], &c) && c >= 0;
-  cuda_expr_u32(p, apart ? e->arg[0] : e, PREC_ADD + 1, out);
+  str_add(out, "ts_shared + ");
+  bool apart = e->op == OP_ADD && e->arg[0]->op == OP_VAR && e->arg[0]->as.var->lo >= 0 &&
+               ir_is_const(e->arg[1], &c) && c >= 0;
+  if (!apart && e->type == DT_I32 && cuda_exact(p, e) && cuda_range(p, e).lo >= 0)
+    cuda_expr(p, e, PREC_ADD + 1, out);
+  else
+    cuda_expr_u32(p, apart ? e->arg[0] : e, PREC_ADD + 1, out);
   if (apart)
     str_addf(out, " + %d", (int)c);
+}
+
+/* The 32-bit address that asynchronous instructions take. */
+static void shared_address(Printer *p, const IrExpr *address, Str *out) {
+  (void)cuda_part(p, "ts_smem");
+  p->shared = true;
+  str_add(out, "smem + ");
+  cuda_expr_u32(p, address, PREC_ADD + 1, out);
 }
 
 /* By address in the parameter space: tensor maps must stay where the launch put them
@@ -68,7 +79,7 @@ static char letter(const char *sig, int i) {
 static void operand(Printer *p, char kind, const IrOperand *o, Str *out) {
   switch (kind) {
   case 's':
-    shared(p, "smem", o->expr, out);
+    shared_address(p, o->expr, out);
     break;
   case 'g':
     global(p, o, out);
@@ -366,7 +377,7 @@ static void vector(Printer *p, const IrStmt *s, bool load, bool is_shared) {
   }
   registers(p, regs, &r);
   if (is_shared)
-    shared(p, "ts_shared", at->expr, &a);
+    shared(p, at->expr, &a);
   else
     global(p, at, &a);
   cuda_line(p, "%s(%s, %s);", name, str_text(load ? &r : &a), str_text(load ? &a : &r));

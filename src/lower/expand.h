@@ -64,8 +64,10 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f); /* of its result; fals
 /* expand_fma.c: products without tensor cores, in registers */
 bool expand_is_fma(Simple *s, const IrDot *d);
 Frag expand_fma_frag(Simple *s, const IrDot *d);
+bool expand_fma_along_k(Simple *s, const IrRegion *r, int side); /* how it reads A (0) or B (1) */
 bool expand_fma(Simple *s, IrStmt *st);
 bool expand_keeps_rows(IrKernel *k); /* whether a warp must have whole rows of products */
+void expand_know_rows(Simple *s);    /* the same once, while fragments are still named so */
 bool expand_dot(Simple *s, IrStmt *st);
 
 /* expand_layout.c: the element's offset, i32, of a tile with a map of its own. */

@@ -37,6 +37,8 @@ typedef struct Mma {
 /* Rows and columns of warps that share out a product's result: the shape that loads the least;
  * FALSE where none fits. whole_rows: each warp has whole rows. */
 bool mma_split_warps(const IrDot *d, int warps, bool whole_rows, int *rows, int *columns);
+/* n registers of the thread. */
+IrBuffer *mma_registers(Simple *s, const char *name, DType t, int64_t n);
 /* Loop over unrolled rounds, entered. */
 IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
 /* Whether an operand is a part of a tile that is known to lie in it. */

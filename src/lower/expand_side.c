@@ -95,25 +95,11 @@ int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis) {
 
 /* ---------------------------------------------------------------- one side of a copy */
 
-/* Elements next to each other in a thread's registers along an axis. */
-static int64_t run_of(const Frag *f, int axis) {
-  if (f->nreg == 0 || f->reg[0].axis != axis || f->reg[0].step != 1)
-    return 1;
-  int64_t w = f->reg[0].extent & -f->reg[0].extent;
-  for (int i = 1; i < f->nreg; i++)
-    if (f->reg[i].axis == axis)
-      w = least(w, f->reg[i].step & -f->reg[i].step);
-  for (int i = 0; i < f->nthread; i++)
-    if (f->thread[i].axis == axis)
-      w = least(w, f->thread[i].step & -f->thread[i].step);
-  return least(w, f->extent[axis] & -f->extent[axis]);
-}
-
 Side side_of(Simple *s, const IrRegion *r, const Frag *iter) {
   Side x = {.r = r, .frag = low_place_of(s, r->buf)->frag, .width = 1, .axis = -1};
   if (!x.frag) {
     int64_t w = expand_vector_axis(s, r, &x.axis);
-    x.width = x.axis < 0 ? 1 : least(w, run_of(iter, x.axis));
+    x.width = x.axis < 0 ? 1 : least(w, frag_run(iter, x.axis));
     x.width = least(x.width, VECTOR_BYTES / (int64_t)dtype_size(r->buf->dtype));
   }
   return x;

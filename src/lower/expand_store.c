@@ -52,12 +52,13 @@ static bool short_runs(Simple *s, const IrCopy *c) {
          f->extent[1] % could == 0 && f->extent[1] * size >= 2 * CHUNK;
 }
 
-/* Rows of neighbouring lanes lie two apart, as pairs of rows do. */
-static bool every_other_row(const Frag *f) {
+/* How far apart rows of neighbouring lanes lie: two where rows come in pairs, four where they come
+ * in vectors of four. */
+static int64_t row_step(const Frag *f) {
   for (int i = 0; i < f->nthread; i++)
     if (f->thread[i].axis == 0)
-      return f->thread[i].step == 2;
-  return false;
+      return f->thread[i].step;
+  return 1;
 }
 
 /* `copy T = fragment` becomes `shared out; copy out = fragment; copy T = out`. */
@@ -75,8 +76,10 @@ static void stage_store(Simple *s, IrBlock *b, size_t i) {
   sched_insert(k, b, i, copy);
   sched_insert(k, b, i, alloc);
   low_note_tile(s, out);
-  set_swizzle(s, out, 0);
-  if (!every_other_row(p->frag))
+  int64_t step = row_step(p->frag);
+  bool words = dtype_size(out->dtype) <= 4;
+  set_swizzle(s, out, step == 4 && words ? 4 : 0);
+  if (step == 1 || (step == 4 && words))
     set_twist(s, out);
 }
 
@@ -101,7 +104,7 @@ void expand_stage_stores(Simple *s) {
 
 /* ---------------------------------------------------------------- tiles by columns */
 
-/* Every use of a tile but its one copy is a product by mma. */
+/* Every use of a tile but its one copy is a product of registers. */
 typedef struct Only {
   Simple *s;
   const IrBuffer *buf;
@@ -117,7 +120,7 @@ static void note_other(IrBuffer **b, unsigned how, void *ctx) {
 static bool is_mma(Simple *s, const IrStmt *st) {
   return st->kind == IRK_DOT && st->as.dot.unit != IRU_WGMMA &&
          (low_place_of(s, st->as.dot.c.buf)->frag ||
-          (!s->inferred && expand_is_mma(s, &st->as.dot)));
+          (!s->inferred && (expand_is_mma(s, &st->as.dot) || expand_is_fma(s, &st->as.dot))));
 }
 
 static bool straight_whole(Simple *s, IrRegion r) {
@@ -167,14 +170,18 @@ void expand_lay_columns(Simple *s) {
 
 /* ---------------------------------------------------------------- banks */
 
+/* Without tensor cores what does not come along K comes by parts of one row. */
 static bool swizzle_operands(IrStmt *st, void *ctx) {
   Simple *s = ctx;
   if (!is_mma(s, st))
     return true;
-  set_swizzle(s, st->as.dot.a.buf, 0);
-  set_swizzle(s, st->as.dot.b.buf, 0);
-  set_twist(s, st->as.dot.a.buf);
-  set_twist(s, st->as.dot.b.buf);
+  const IrRegion *side[] = {&st->as.dot.a, &st->as.dot.b};
+  bool mma = expand_is_mma(s, &st->as.dot);
+  for (int i = 0; i < 2; i++)
+    if (mma || expand_fma_along_k(s, side[i], i)) {
+      set_swizzle(s, side[i]->buf, 0);
+      set_twist(s, side[i]->buf);
+    }
   return true;
 }
 

@@ -41,6 +41,23 @@ static bool same_digits(const FragDigit *a, const FragDigit *b, int n) {
   return true;
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+int64_t frag_run(const Frag *f, int axis) {
+  if (f->nreg == 0 || f->reg[0].axis != axis || f->reg[0].step != 1)
+    return 1;
+  int64_t w = f->reg[0].extent & -f->reg[0].extent;
+  for (int i = 1; i < f->nreg; i++)
+    if (f->reg[i].axis == axis)
+      w = smaller(w, f->reg[i].step & -f->reg[i].step);
+  for (int i = 0; i < f->nthread; i++)
+    if (f->thread[i].axis == axis)
+      w = smaller(w, f->thread[i].step & -f->thread[i].step);
+  return smaller(w, f->extent[axis] & -f->extent[axis]);
+}
+
 bool frag_copies(const Frag *f) {
   for (int i = 0; i < f->nthread; i++)
     if (f->thread[i].axis < 0 && f->thread[i].extent > 1)
@@ -59,7 +76,7 @@ bool frag_equal(const Frag *a, const Frag *b) {
 
 /* Digits of one value carry nothing. Neighbours that continue each other are one digit, so that
  * equal layouts look equal. */
-static void push(FragDigit *v, int *n, FragDigit d) {
+void frag_push(FragDigit *v, int *n, FragDigit d) {
   if (d.extent == 1)
     return;
   FragDigit *last = *n ? &v[*n - 1] : NULL;
@@ -82,12 +99,12 @@ Frag frag_project(const Frag *f, int rank, const int *from, const int64_t *exten
   }
   for (int i = 0; i < f->nreg; i++)
     if (to[f->reg[i].axis] >= 0)
-      push(g.reg, &g.nreg, (FragDigit){to[f->reg[i].axis], f->reg[i].extent, f->reg[i].step});
+      frag_push(g.reg, &g.nreg, (FragDigit){to[f->reg[i].axis], f->reg[i].extent, f->reg[i].step});
   for (int i = 0; i < f->nthread; i++) {
     FragDigit d = f->thread[i];
     d.axis = d.axis < 0 ? -1 : to[d.axis];
     d.step = d.axis < 0 ? 0 : d.step;
-    push(g.thread, &g.nthread, d);
+    frag_push(g.thread, &g.nthread, d);
   }
   return g;
 }
@@ -136,19 +153,19 @@ Frag frag_rows_of(int rank, const int64_t *extent, int axis, int64_t width, int 
   }
   int64_t vectors = ceildiv(extent[axis], width), lanes = along(vectors, rows, power);
   lanes = lanes > lanes_most ? lanes_most : lanes;
-  push(f.reg, &f.nreg, (FragDigit){axis, width, 1});
-  push(f.thread, &f.nthread, (FragDigit){axis, lanes, width});
-  push(f.reg, &f.nreg, (FragDigit){axis, ceildiv(vectors, lanes), width * lanes});
+  frag_push(f.reg, &f.nreg, (FragDigit){axis, width, 1});
+  frag_push(f.thread, &f.nthread, (FragDigit){axis, lanes, width});
+  frag_push(f.reg, &f.nreg, (FragDigit){axis, ceildiv(vectors, lanes), width * lanes});
   left /= lanes;
   for (int d = rank - 1; d >= 0; d--) {
     if (d == axis)
       continue;
     int64_t n = share(extent[d], left);
-    push(f.thread, &f.nthread, (FragDigit){d, n, 1});
-    push(f.reg, &f.nreg, (FragDigit){d, ceildiv(extent[d], n), n});
+    frag_push(f.thread, &f.nthread, (FragDigit){d, n, 1});
+    frag_push(f.reg, &f.nreg, (FragDigit){d, ceildiv(extent[d], n), n});
     left /= n;
   }
-  push(f.thread, &f.nthread, (FragDigit){-1, left * (threads / power), 0});
+  frag_push(f.thread, &f.nthread, (FragDigit){-1, left * (threads / power), 0});
   return f;
 }
 
@@ -163,14 +180,14 @@ bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps,
   if (m % (16 * row_warps) || n % (block * column_warps))
     return false;
   *f = (Frag){.rank = 2, .extent = {m, n}};
-  push(f->reg, &f->nreg, (FragDigit){1, block / 4, 1});
-  push(f->reg, &f->nreg, (FragDigit){0, 2, pairs.rows ? 1 : 8});
-  push(f->reg, &f->nreg, (FragDigit){1, n / (block * column_warps), block});
-  push(f->reg, &f->nreg, (FragDigit){0, m / (16 * row_warps), 16 * row_warps});
-  push(f->thread, &f->nthread, (FragDigit){1, 4, block / 4});
-  push(f->thread, &f->nthread, (FragDigit){0, 8, pairs.rows ? 2 : 1});
-  push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
-  push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
+  frag_push(f->reg, &f->nreg, (FragDigit){1, block / 4, 1});
+  frag_push(f->reg, &f->nreg, (FragDigit){0, 2, pairs.rows ? 1 : 8});
+  frag_push(f->reg, &f->nreg, (FragDigit){1, n / (block * column_warps), block});
+  frag_push(f->reg, &f->nreg, (FragDigit){0, m / (16 * row_warps), 16 * row_warps});
+  frag_push(f->thread, &f->nthread, (FragDigit){1, 4, block / 4});
+  frag_push(f->thread, &f->nthread, (FragDigit){0, 8, pairs.rows ? 2 : 1});
+  frag_push(f->thread, &f->nthread, (FragDigit){0, row_warps, 16});
+  frag_push(f->thread, &f->nthread, (FragDigit){1, column_warps, n / column_warps});
   return true;
 }
 
@@ -180,14 +197,14 @@ bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide)
   if (rows % (64 * groups) || columns % 8)
     return false;
   *f = (Frag){.rank = 2, .extent = {m, n}};
-  push(f->reg, &f->nreg, (FragDigit){1 - axis, 2, 1});
-  push(f->reg, &f->nreg, (FragDigit){axis, 2, 1});
-  push(f->reg, &f->nreg, (FragDigit){1 - axis, columns / 8, 8});
-  push(f->reg, &f->nreg, (FragDigit){axis, rows / (64 * groups), 64 * groups});
-  push(f->thread, &f->nthread, (FragDigit){1 - axis, 4, 2});
+  frag_push(f->reg, &f->nreg, (FragDigit){1 - axis, 2, 1});
+  frag_push(f->reg, &f->nreg, (FragDigit){axis, 2, 1});
+  frag_push(f->reg, &f->nreg, (FragDigit){1 - axis, columns / 8, 8});
+  frag_push(f->reg, &f->nreg, (FragDigit){axis, rows / (64 * groups), 64 * groups});
+  frag_push(f->thread, &f->nthread, (FragDigit){1 - axis, 4, 2});
   for (int i = 0; i < 5; i++) /* three bits of the lane, two of the warp */
-    push(f->thread, &f->nthread, (FragDigit){axis, 2, wide ? apart[i] : near[i]});
-  push(f->thread, &f->nthread, (FragDigit){axis, groups, 64});
+    frag_push(f->thread, &f->nthread, (FragDigit){axis, 2, wide ? apart[i] : near[i]});
+  frag_push(f->thread, &f->nthread, (FragDigit){axis, groups, 64});
   return true;
 }
 

@@ -28,6 +28,8 @@ typedef struct Frag {
   FragDigit thread[FRAG_DIGITS]; /* lowest digit first; their product is the number of threads */
 } Frag;
 
+/* Adds a digit above the last one; neighbours that continue each other become one. */
+void frag_push(FragDigit *v, int *n, FragDigit d);
 int64_t frag_registers(const Frag *f); /* of each thread */
 int64_t frag_threads(const Frag *f);
 /* Threads from one value of the i-th digit to the next. */
@@ -35,6 +37,8 @@ int64_t frag_thread_stride(const Frag *f, int i);
 /* First coordinate past what the digits reach along an axis: more than the extent where some
  * elements are dead. */
 int64_t frag_reach(const Frag *f, int axis);
+/* Elements next to each other in a thread's registers along an axis: a power of two. */
+int64_t frag_run(const Frag *f, int axis);
 bool frag_copies(const Frag *f); /* whether several threads hold the same */
 bool frag_equal(const Frag *a, const Frag *b);
 

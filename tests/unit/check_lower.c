@@ -600,13 +600,16 @@ static uint64_t conflicts(const char *text, const char *args, bool columns) {
   return c.bank_conflicts;
 }
 
-/* Operands of every size, either way round. */
+/* Operands of every size, either way round; the last one without tensor cores. */
 START_TEST(banks_of_products) {
-  static const char *const types[][2] = {
-      {"i8", "i32"}, {"f8e4m3", "f32"}, {"f32", "f32"}, {"f64", "f64"}};
+  static const char *const types[][3] = {{"i8", "i32", ""},
+                                         {"f8e4m3", "f32", ""},
+                                         {"f32", "f32", " tf32"},
+                                         {"f64", "f64", ""},
+                                         {"f32", "f32", ""}};
   static const char *const ways[] = {"As @ Bs", "At.T @ Bs", "At.T @ Bt.T", "As @ Bt.T"};
   Arena *a = arena_new(NULL, "texts");
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 5; i++)
     for (int w = 0; w < 4; w++) {
       const char *t = types[i][0], *acc = types[i][1];
       bool rows = w == 0 || w == 3, columns = w < 2;
@@ -621,8 +624,7 @@ START_TEST(banks_of_products) {
           "  copy C = acc\n}\n",
           t, rows ? "M, K" : "K, M", t, columns ? "K, N" : "N, K", acc, t, t, t, t, acc,
           rows ? "As = A[0:+_, ko*32:+_]" : "At = A[ko*32:+_, 0:+_]",
-          columns ? "Bs = B[ko*32:+_, 0:+_]" : "Bt = B[0:+_, ko*32:+_]", ways[w],
-          i == 2 ? " tf32" : "");
+          columns ? "Bs = B[ko*32:+_, 0:+_]" : "Bt = B[0:+_, ko*32:+_]", ways[w], types[i][2]);
       uint64_t met = conflicts(text, "M=64,N=64,K=64", false);
       ck_assert_msg(met == 0, "%s, %s: %d conflicts", t, ways[w], (int)met);
       same(text, "M=64,N=64,K=50");
