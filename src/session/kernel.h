@@ -171,8 +171,9 @@ EvalOptions session_eval_options(Session *s, EvalChecks checks);
 /* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 /* FALSE: an assert of the kernel's is sure to fail, by what the shapes bound in b, constants and
- * the target say. Binds what it learns of the kernel's own scalars in b too. */
-bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b);
+ * the target say. Binds what it learns of the kernel's own scalars in b too. asked, unless NULL:
+ * whether an assert that was looked at depends on the shapes. */
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, bool *asked);
 /* Sets the sizes that are `auto` and not set: to such as the kernel's asserts allow at the
  * arguments' extents, where there are any; those of a product's tiles by its cost, where the target
  * has a schedule that the model knows. */

@@ -12,6 +12,7 @@ typedef struct Suits {
   bool *known;   /* by variable id */
   bool ended;    /* what follows may not be reached */
   bool violated; /* an assert's condition is false */
+  bool asked;    /* one depends on more than constants */
 } Suits;
 
 static void forget(IrVar **v, void *ctx) {
@@ -64,15 +65,18 @@ static void run(Suits *x, IrBlock *block) {
       learn(x, s->as.let.var, s->as.let.value);
     else if (s->kind == IRK_IF)
       run_if(x, s);
-    else if (s->kind == IRK_REPORT)
-      x->violated = s->as.report.kind == IRP_ASSERT &&
-                    ir_known_eval(s->as.report.cond, x->b, x->known, &cond) && !cond.as.i;
+    else if (s->kind == IRK_REPORT && s->as.report.kind == IRP_ASSERT &&
+             ir_known_eval(s->as.report.cond, x->b, x->known, &cond)) {
+      x->violated = !cond.as.i;
+      x->asked |= s->as.report.cond->op != OP_CONST;
+    } else if (s->kind == IRK_REPORT)
+      continue;
     else
       skip(x, s);
   }
 }
 
-bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b) {
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, bool *asked) {
   Suits x = {.b = b, .known = ARENA_ARRAY(a, bool, k->vars.n + 1)};
   for (size_t i = 0; i < k->vars.n; i++) {
     IrVarKind kind = k->vars.v[i]->kind;
@@ -82,5 +86,7 @@ bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b) {
     learn(&x, k->pre.v[i]->as.let.var, k->pre.v[i]->as.let.value);
   IrBlock body = k->body;
   run(&x, &body);
+  if (asked)
+    *asked = x.asked;
   return !x.violated;
 }

@@ -2,13 +2,13 @@
  *
  * In: a specialisation whose dtypes and static extents are bound, and the arguments' shapes. Out:
  * one `auto` parameter twice or half as large as often as it takes, where the kernel's asserts
- * would fail (`assert N <= B`); the parameters that decide a product's tile set to the sizes of
- * least cost (lower_cost) of those that the asserts allow. Which parameter decides what is found
- * out by trying: the kernel is built with each one set to a value that nothing else has.
- * Always holds: what the program sets stays, results do not depend on what is chosen, and the
- * choice is made once for a kernel, its settings and the shapes; where no size is allowed, the
- * author's stays, and its assert says why. Tests: tests/lower/schedule_product.tile,
- * tests/lower/auto_*.tile, tests/lang/auto_asserts.tile.
+ * would fail, or hold for a smaller one that no smaller one does (`assert N <= B`); the parameters
+ * that decide a product's tile set to the sizes of least cost (lower_cost) of those that the
+ * asserts allow. Which parameter decides what is found out by trying: the kernel is built with each
+ * one set to a value that nothing else has. Always holds: what the program sets stays, results do
+ * not depend on what is chosen, and the choice is made once for a kernel, its settings and the
+ * shapes; where no size is allowed, the author's stays, and its assert says why. Tests:
+ * tests/lower/schedule_product.tile, tests/lower/auto_*.tile, tests/lang/auto_asserts.tile.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static bool fits_shared(Tuning *t, const IrKernel *k) {
  * or the program's own tiles do not fit. */
 static double cost_of(Tuning *t, const IrKernel *k) {
   IrBinding *b = bind(t, k);
-  if (!b || !b->grid[0] || !b->grid[1] || !b->grid[2] || !kernel_suits(t->arena, k, b) ||
+  if (!b || !b->grid[0] || !b->grid[1] || !b->grid[2] || !kernel_suits(t->arena, k, b, NULL) ||
       !fits_shared(t, k))
     return -1;
   return lower_cost(k, b, session_target(t->s), session_sms(t->s));
@@ -226,7 +226,7 @@ static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tune
 /* Whether its asserts hold; also where nothing is known, or where the arguments do not fit. */
 static bool suits(Tuning *t, const IrKernel *k) {
   IrBinding *b = bind(t, k);
-  return !b || kernel_suits(t->arena, k, b);
+  return !b || kernel_suits(t->arena, k, b, NULL);
 }
 
 /* Bytes of the greatest tile in registers; INT64_MAX where the shared tiles do not fit. */
@@ -297,6 +297,57 @@ static void meet_asserts(Tuning *t) {
     }
 }
 
+/* What a kernel with one more parameter set is; NULL: its asserts forbid it. */
+static const IrKernel *build_suiting(Tuning *t, size_t i, int64_t value) {
+  const IrKernel *k = try_build(t, &(SpecStatic){i, value}, 1);
+  return k && suits(t, k) ? k : NULL;
+}
+
+/* How often a parameter may be halved until an assert forbids it (a tile that has to hold a row);
+ * 0: not once, or nothing does. */
+static int halves_of(Tuning *t, size_t i) {
+  int n = 0;
+  for (int64_t x = own_value(t, i) / 2; x > 0; x /= 2, n++)
+    if (!build_suiting(t, i, x))
+      return n;
+  return 0;
+}
+
+/* Whether it fills the multiprocessors twice, and no tile is larger than by the author's sizes. */
+static bool stays_busy(Tuning *t, const IrKernel *k) {
+  IrBinding *b = bind(t, k);
+  double blocks = b ? (double)b->grid[0] * (double)b->grid[1] * (double)b->grid[2] : 0;
+  return blocks >= 2 * (double)session_sms(t->s) && greatest_tile(t, k) <= t->tile;
+}
+
+/* More of what parameter j counts, as far as that makes the greatest tile larger again. */
+static bool grow(Tuning *t, size_t j, int n) {
+  int64_t own = own_value(t, j), short_tile = greatest_tile(t, try_build(t, NULL, 0));
+  for (; own && n > 0; n--) {
+    const IrKernel *k = own << n <= MOST_EXTENT ? build_suiting(t, j, own << n) : NULL;
+    if (!k || greatest_tile(t, k) <= short_tile || !stays_busy(t, k))
+      continue;
+    t->base[t->nbase++] = (SpecStatic){j, own << n};
+    return true;
+  }
+  return false;
+}
+
+/* Where rows are shorter than half of the tile that has to hold them: a shorter one, of more rows.
+ */
+static void shorten_rows(Tuning *t) {
+  for (size_t i = 0; i < t->k->nstatics; i++) {
+    int n = halves_of(t, i);
+    if (!n)
+      continue;
+    t->base[t->nbase++] = (SpecStatic){i, own_value(t, i) >> n};
+    for (size_t j = 0; j < t->k->nstatics; j++)
+      if (j != i && grow(t, j, n))
+        return;
+    return;
+  }
+}
+
 /* ---------------------------------------------------------------- remembering */
 
 static void add_number(Str *key, int64_t n) {
@@ -346,11 +397,15 @@ static Tuned *find(Tuning *t) {
   const IrKernel *plain = try_build(t, NULL, 0);
   Tuned *out = ARENA_NEW(t->keep, Tuned);
   out->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
-  if (plain && !suits(t, plain)) {
-    t->tile = greatest_tile(t, plain);
+  LowerProduct p;
+  IrBinding *b = plain ? bind(t, plain) : NULL;
+  bool asked = false, right = !b || kernel_suits(t->arena, plain, b, &asked);
+  t->tile = plain ? greatest_tile(t, plain) : 0;
+  if (!right)
     meet_asserts(t);
-    plain = try_build(t, NULL, 0);
-  }
+  else if (asked && !lower_product(plain, &p))
+    shorten_rows(t);
+  plain = t->nbase ? try_build(t, NULL, 0) : plain;
   for (size_t i = 0; i < t->nbase; i++)
     out->value[t->base[i].at] = t->base[i].value;
   if (plain && may_multiply(t))
