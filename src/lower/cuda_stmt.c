@@ -259,21 +259,12 @@ static const char *watch(Printer *p, const IrFor *f) {
   return calls;
 }
 
-static void look(Printer *p, const char *calls, const char *leave) {
+static void look(Printer *p, const char *calls) {
   if (!calls)
     return;
   p->stop = true;
   (void)cuda_part(p, "ts_stopped");
-  cuda_line(p, "  if (ts_stopped(stop, %s)) %s;", calls, leave);
-}
-
-/* Products that one round leaves to the next: they are waited for behind the loop, and the compiler
- * waits for them wherever else the kernel ends. */
-static bool find_flying(IrStmt *s, void *found) {
-  int64_t n = 0;
-  if (s->kind == IRK_OP && s->as.op.op == OP_WGMMA_WAIT)
-    *(bool *)found |= ir_is_const(s->as.op.operand[0].expr, &n) && n > 0;
-  return true;
+  cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
 }
 
 /* The index' range is known before the declaration picks its width; the step past the end must fit
@@ -294,9 +285,7 @@ static void print_for(Printer *p, const IrStmt *s) {
   unrolling(p, f);
   cuda_line(p, "for (%s %s = %s; %s; %s) {", cuda_cname(cuda_var_ctype(p, f->index)), i, lo,
             condition(p, f, i, hi, step), next);
-  bool flying = false;
-  ir_walk((IrBlock *)(uintptr_t)&f->body, find_flying, &flying);
-  look(p, calls, flying ? "break" : "return");
+  look(p, calls);
   p->watched += calls != NULL;
   nested(p, &f->body);
   p->watched -= calls != NULL;
@@ -355,7 +344,7 @@ static void open_while(Printer *p, const IrWhile *w) {
   if (p->waits)
     look_and_leave(p, w, calls);
   else
-    look(p, calls, "return");
+    look(p, calls);
 }
 
 /* A condition that is always true is a loop left by break. */

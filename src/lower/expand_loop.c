@@ -460,7 +460,7 @@ static IrStmt *one_product_of(const Pipe *p, const IrBlock *rest) {
   return st;
 }
 
-/* One of warpgroups runs on while the next round's copies are sent: two stages are in its hands. */
+/* One of warpgroups runs while the copies of a round to come are sent. */
 static bool of_groups(Simple *s, const Pipe *p, const IrBlock *rest) {
   const IrStmt *st = one_product_of(p, rest);
   return st && p->stages > 2 && st->as.dot.accumulate && low_place_of(s, st->as.dot.b.buf)->operand;
@@ -472,7 +472,7 @@ static void round_of_groups(Simple *s, const Pipe *p, IrVar *stage, IrExpr *inde
   IrExpr *now = take_stage(s, p, stage);
   ring_start(s, dot);
   send_ahead(s, p, stage, now, index, end);
-  ring_wait(s, 1);
+  ring_wait(s);
 }
 
 /* The next round's first operands are on their way before this round's last products; behind the
@@ -551,7 +551,7 @@ bool expand_pipe(Simple *s, IrStmt *st) {
     if (!is_piped(p, f->body.v[i]))
       VEC_PUSH(s->arena, &rest, f->body.v[i]);
   p->groups = of_groups(s, p, &rest);
-  p->ahead = p->stages - 1 - p->groups;
+  p->ahead = p->stages - 1;
   prepare(s, p, lo, end);
   start(s, p, lo, end);
   IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
@@ -582,8 +582,6 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   }
   s->loops--;
   low_enter(s, before);
-  if (p->groups)
-    ring_wait(s, 0);
   for (size_t i = 0; i < nheld; i++)
     s->held.v[i] |= held[i]; /* the loop may run no round */
   note_tiles(s, p, IR_READS, false);

@@ -104,8 +104,7 @@ static bool finds_result(IrStmt *st, void *ctx) {
   return true;
 }
 
-/* While one block waits for its loads the other multiplies: a proxy fence waits for all loads of
- * its thread, also those sent ahead. */
+/* While one block begins, waits, unpacks or stores its results, the other multiplies. */
 IrKernel *low_ring_share(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
   enum { MOST_RESULTS = 64 }; /* registers of a thread */
   (void)sink;
@@ -167,8 +166,8 @@ void ring_start(Simple *s, IrStmt *st) {
   (void)hopper_dot(s, st);
 }
 
-void ring_wait(Simple *s, int pending) {
-  hopper_op(s, OP_WGMMA_WAIT, 1, (IrOperand[]){hopper_i(s, pending)});
+void ring_wait(Simple *s) {
+  hopper_op(s, OP_WGMMA_WAIT, 1, (IrOperand[]){hopper_i(s, 0)});
 }
 
 bool expand_ring_dot(Simple *s, IrStmt *st) {
@@ -181,6 +180,6 @@ bool expand_ring_dot(Simple *s, IrStmt *st) {
   low_note_buffer(s, d->b.buf, IR_READS);
   low_fence(s);
   ring_start(s, st);
-  ring_wait(s, 0);
+  ring_wait(s);
   return true;
 }

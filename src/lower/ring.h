@@ -16,9 +16,9 @@ void ring_open(Simple *s);
 bool expand_ring_dot(Simple *s, IrStmt *st);
 
 /* In a pipelined loop: what generic accesses wrote is there for the products of all warpgroups
- * behind the barrier that follows; the product begins; all but the last `pending` are over. */
+ * behind the barrier that follows; the product begins; it is over. */
 void ring_fence(Simple *s);
 void ring_start(Simple *s, IrStmt *st);
-void ring_wait(Simple *s, int pending);
+void ring_wait(Simple *s);
 
 #endif
