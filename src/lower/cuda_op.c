@@ -204,17 +204,12 @@ static void cp_async(Printer *p, const IrStmt *s) {
   line_of(p, arena_printf(p->a, "ts_cp_async_%lld", (long long)constant(op, 2)), &args);
 }
 
-/* Of the two heights that products of f64 have, the one of sm_90. */
-static bool is_tall_f64(const IrOp *op) {
-  return op->op == OP_MMA_SYNC && op->operand[3].dtype == DT_F64 && op->operand[0].count == 4;
-}
-
 /* The dtype is part of the instruction. */
 static void mma_sync(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
   Str args = str_new(p->a);
   const char *fn = arena_printf(p->a, "ts_mma_sync_%s", dtype_name(op->operand[3].dtype));
-  if (is_tall_f64(op))
+  if (cuda_is_tall_f64(op))
     fn = arena_printf(p->a, "%s_k%d", fn, 4 * op->operand[2].count);
   need(p, s, fn);
   arguments(p, op, 0, "t", &args);
@@ -532,28 +527,8 @@ static void bind_operands(Printer *p, const IrOp *op) {
   cuda_bind_shared(p, used, n);
 }
 
-/* The row says from which class of targets on the operation exists; said here with the place in the
- * kernel, before ptxas says it without. */
-static bool available(Printer *p, const IrStmt *s) {
-  const OpInfo *info = op_info(s->as.op.op);
-  const IrOp *op = &s->as.op;
-  bool f8 = op->op == OP_MMA_SYNC && dtype_bits(op->operand[3].dtype) == 8 &&
-            dtype_is_float(op->operand[3].dtype);
-  bool tall = is_tall_f64(op);
-  OpArch least = f8 ? ARCH_SM89 : tall ? ARCH_SM90A : info->arch;
-  if (least <= p->target->arch)
-    return true;
-  diag_add(p->sink, E0701, s->span, "`%s`%s does not exist on %s", info->name,
-           f8     ? " of f8"
-           : tall ? " of 16 rows of f64"
-                  : "",
-           p->target->name);
-  p->failed = true;
-  return false;
-}
-
 void cuda_op(Printer *p, const IrStmt *s) {
-  if (!available(p, s))
+  if (!cuda_available(p, s))
     return;
   bind_operands(p, &s->as.op);
   switch (s->as.op.op) {

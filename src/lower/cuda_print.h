@@ -130,6 +130,10 @@ const char *cuda_text_of(Printer *p, const IrExpr *e); /* of an expression, as a
 /* ---- cuda_report.c --------------------------------------------------------------------------- */
 
 void cuda_report(Printer *p, const IrStmt *s);
+/* Whether the target has an OP; else says so at its place. */
+bool cuda_available(Printer *p, const IrStmt *s);
+/* Of the two heights that products of f64 have, the one of sm_90. */
+bool cuda_is_tall_f64(const IrOp *op);
 /* Notes a place that a fault can name, and gives "fault, call, N" to name it with. */
 const char *cuda_site(Printer *p, Span span, const char *text);
 /* A line of the body: indentation, text, newline. */

@@ -1,4 +1,5 @@
-/* cuda_report.c: print and assert of thread-level kernels as CUDA C, and the places of faults.
+/* cuda_report.c: print and assert of thread-level kernels as CUDA C, the places of faults, and
+ * operations that a target has not.
  *
  * Goes in: a REPORT. Comes out: inline code that records a fault, or a line in the print ring; the
  * host has the words (CudaSite, CudaPrint) and puts the values in. Always holds: no call that is
@@ -177,4 +178,31 @@ void cuda_report(Printer *p, const IrStmt *s) {
     print_print(p, s);
   else
     print_assert(p, s);
+}
+
+/* ---- what the target has not ---------------------------------------------------------------- */
+
+/* Of the two heights that products of f64 have, the one of sm_90. */
+bool cuda_is_tall_f64(const IrOp *op) {
+  return op->op == OP_MMA_SYNC && op->operand[3].dtype == DT_F64 && op->operand[0].count == 4;
+}
+
+/* The row says from which class of targets on the operation exists; said here with the place in the
+ * kernel, before ptxas says it without. */
+bool cuda_available(Printer *p, const IrStmt *s) {
+  const OpInfo *info = op_info(s->as.op.op);
+  const IrOp *op = &s->as.op;
+  bool f8 = op->op == OP_MMA_SYNC && dtype_bits(op->operand[3].dtype) == 8 &&
+            dtype_is_float(op->operand[3].dtype);
+  bool tall = cuda_is_tall_f64(op);
+  OpArch least = f8 ? ARCH_SM89 : tall ? ARCH_SM90A : info->arch;
+  if (least <= p->target->arch)
+    return true;
+  diag_add(p->sink, E0701, s->span, "`%s`%s does not exist on %s", info->name,
+           f8     ? " of f8"
+           : tall ? " of 16 rows of f64"
+                  : "",
+           p->target->name);
+  p->failed = true;
+  return false;
 }
