@@ -25,8 +25,9 @@ static const Hook hooks[] = {
     {IRK_MAP, hopper_map},         {IRK_MAP, expand_map},
     {IRK_MAP, expand_gather},      {IRK_MAP, expand_vector},
     {IRK_COPY, expand_copy},       {IRK_REDUCE, expand_reduce},
-    {IRK_REDUCE, expand_arg},      {IRK_SCAN, expand_scan},
-    {IRK_DOT, expand_dot},         {IRK_FOR, expand_pipe},
+    {IRK_REDUCE, expand_arg},      {IRK_SCAN, expand_scan_registers},
+    {IRK_SCAN, expand_scan},       {IRK_DOT, expand_dot},
+    {IRK_FOR, expand_pipe},
 };
 
 bool expand_stmt(Simple *s, IrStmt *st) {

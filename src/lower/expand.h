@@ -44,6 +44,8 @@ const Frag *expand_map_frag(Simple *s, IrStmt *st);
 
 /* Whether no register is written by it: then one of the threads that hold the same does it all. */
 bool expand_only_memory(Simple *s, IrStmt *st);
+/* Whether threads that hold copies would read what one of them has written. */
+bool expand_copies_differ(Simple *s, IrStmt *st);
 
 /* expand_copy.c: elements that one access of a region can move, and along which kept axis. */
 int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis);
@@ -105,7 +107,13 @@ bool expand_spread(IrKernel *k, const LowerRequest *r, int threads);
 /* expand_reduce.c */
 bool expand_reduce(Simple *s, IrStmt *st);
 
-/* expand_lines.c: lines of shared tiles by warps */
+bool expand_scan_registers(Simple *s, IrStmt *st);
+/* Whether a fragment that lies so can be scanned along the axis. */
+bool expand_scans(const Frag *f, int axis);
+
+/* expand_lines.c: lines of shared tiles by warps. */
+/* Narrow numbers go through shuffles as wider ones that hold them. */
+DType expand_wide(DType t);
 bool expand_arg(Simple *s, IrStmt *st);
 bool expand_scan(Simple *s, IrStmt *st);
 

@@ -23,8 +23,7 @@ static bool is_shared(Simple *s, const IrRegion *r) {
   return p->tile && !p->frag && !p->spilled && expand_whole(s, r);
 }
 
-/* Narrow numbers go through shuffles as wider ones that hold them. */
-static DType wide(DType t) {
+DType expand_wide(DType t) {
   if (dtype_is_float(t))
     return t == DT_F64 ? DT_F64 : DT_F32;
   return dtype_bits(t) < 32 || t == DT_BOOL ? DT_I32 : t;
@@ -103,7 +102,7 @@ bool expand_arg(Simple *s, IrStmt *st) {
   low_note_inner(st, s);
   low_fence(s);
   open_lines(&x, &before);
-  DType t = wide(r->src.buf->dtype);
+  DType t = expand_wide(r->src.buf->dtype);
   IrVar *best = low_emit_var(s, "best", element(&x, x.lane, t));
   IrVar *at = low_emit_var(s, "at", x.lane);
   IrVar *i = low_emit_for(s, "r", low_add(s, x.lane, low_i32(s, LANES)),
@@ -141,7 +140,7 @@ static void scan_lanes(Lines *x, OpCode op, IrVar *v) {
 
 static IrExpr *identity(Simple *s, const IrScan *c) {
   IrExpr *e = ir_const(s->k, op_identity(c->op, c->src.buf->dtype));
-  return ir_cast(s->k, e, wide(e->type));
+  return ir_cast(s->k, e, expand_wide(e->type));
 }
 
 /* One round of 32 elements from the r-th on: the line so far is `carry`. */

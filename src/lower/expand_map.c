@@ -101,6 +101,54 @@ IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from) {
   return r;
 }
 
+/* ---------------------------------------------------------------- where a MAP stores */
+
+/* For ir_walk: whether an element of the buffer is read. */
+typedef struct Reads {
+  const IrBuffer *buf;
+  bool found;
+} Reads;
+
+static bool finds_read(IrStmt *st, void *ctx) {
+  Reads *r = ctx;
+  r->found |= st->kind == IRK_LOAD && st->as.access.at.buf == r->buf;
+  return !r->found;
+}
+
+/* Where a MAP's body stores. */
+typedef struct Stores {
+  Simple *s;
+  IrBlock *body;
+  bool registers, again; /* again: into memory that it also reads */
+} Stores;
+
+static bool find_store(IrStmt *st, void *ctx) {
+  Stores *x = ctx;
+  if (st->kind != IRK_STORE || st->as.access.at.buf->space == IRS_LOCAL)
+    return true;
+  Reads r = {.buf = st->as.access.at.buf};
+  x->registers |= low_place_of(x->s, r.buf)->frag != NULL;
+  if (!low_place_of(x->s, r.buf)->frag)
+    ir_walk(x->body, finds_read, &r);
+  x->again |= r.found;
+  return true;
+}
+
+static Stores stores_of(Simple *s, IrStmt *st) {
+  Stores x = {.s = s, .body = &st->as.map.body};
+  ir_walk(x.body, find_store, &x);
+  return x;
+}
+
+bool expand_only_memory(Simple *s, IrStmt *st) {
+  return !stores_of(s, st).registers;
+}
+
+bool expand_copies_differ(Simple *s, IrStmt *st) {
+  Stores x = stores_of(s, st);
+  return x.registers && x.again && frag_copies(expand_map_frag(s, st));
+}
+
 /* ---------------------------------------------------------------- MAP */
 
 /* The element of a fragment in registers that an access of the MAP's body means. */

@@ -1,9 +1,9 @@
-/* expand_reduce.c: reductions of fragments in registers.
+/* expand_reduce.c: reductions and scans of fragments in registers.
  *
- * In: REDUCE of a fragment along an axis or as a whole. Out: each thread folds its registers in
- * ascending order, lanes fold by shuffles, warps through shared memory. Always holds: the order is
- * fixed, so that a kernel gives the same bits every time; threads that hold copies of a result all
- * have it. Tests: tests/unit/check_lower.c.
+ * In: REDUCE of a fragment along an axis or as a whole, SCAN from one fragment to another of its
+ * layout. Out: each thread folds its registers in ascending order, lanes fold by shuffles, warps
+ * through shared memory. Always holds: the order is fixed, so that a kernel gives the same bits
+ * every time; threads that hold copies of a result all have it. Tests: tests/unit/check_lower.c.
  */
 #include "expand.h"
 
@@ -221,5 +221,254 @@ bool expand_reduce(Simple *s, IrStmt *st) {
     finish_scalar(s, &f, acc, r->scalar);
   else
     finish_tile(s, &f, acc, n, low_place_of(s, r->dst.buf)->home);
+  return true;
+}
+
+/* ---------------------------------------------------------------- scans */
+
+/* How a layout goes along the scanned axis: `width` registers in a row, then lanes, warps, and
+ * again, `rounds` times. */
+typedef struct Scan {
+  Simple *s;
+  const IrScan *c;
+  const Frag *frag;
+  DType type;                         /* in which it is added up */
+  int64_t width, rounds;              /* of registers … */
+  int64_t width_stride, round_stride; /* … and from one register number to the next */
+  int64_t stride, lanes, warps;       /* of threads */
+  IrExpr *lane, *warp;                /* this thread's, in the scan's direction, i32 */
+  IrBuffer *run;                      /* each register with those before it in its thread */
+  IrBuffer *before, *all;             /* by round of a line: of the lanes before, of the warp */
+} Scan;
+
+/* The digits along the axis must follow each other; one of threads, at most. */
+static bool find_digits(const Frag *f, int axis, Scan *x) {
+  int64_t stride = 1, reach = 1, step = 0;
+  *x = (Scan){.frag = f, .width = 1, .rounds = 1, .stride = 1, .lanes = 1, .warps = 1};
+  int threads = 0;
+  for (int i = 0; i < f->nthread; i++) {
+    const FragDigit *d = &f->thread[i];
+    if (d->axis != axis)
+      continue;
+    x->stride = frag_thread_stride(f, i);
+    x->lanes = x->stride < 32 ? least(d->extent, 32 / x->stride) : 1;
+    x->warps = d->extent / x->lanes;
+    step = d->step;
+    threads++;
+  }
+  bool fits = threads < 2;
+  for (int i = 0; i < f->nreg; stride *= f->reg[i++].extent) {
+    const FragDigit *d = &f->reg[i];
+    bool above = d->axis == axis && step && d->step >= step;
+    if (d->axis != axis)
+      continue;
+    fits = fits && (above ? x->rounds == 1 : x->width == 1 && d->step == 1);
+    *(above ? &x->rounds : &x->width) = d->extent;
+    *(above ? &x->round_stride : &x->width_stride) = stride;
+    reach = above ? d->step : reach;
+  }
+  fits = fits && (!step || step == x->width);
+  return fits && (x->rounds == 1 || reach == x->width * x->lanes * x->warps);
+}
+
+bool expand_scans(const Frag *f, int axis) {
+  Scan x;
+  return find_digits(f, axis, &x);
+}
+
+static IrBuffer *new_registers(Simple *s, const char *name, DType t, int64_t n) {
+  IrExpr *extent = low_i64(s, n);
+  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = b;
+  return b;
+}
+
+/* to[r] = from[r] for the registers that hold elements of the tile. */
+static void copy_alive(Scan *x, IrBuffer *from, IrBuffer *to) {
+  Simple *s = x->s;
+  Point p;
+  IrBlock *before;
+  int all[IR_MAX_RANK];
+  for (int d = 0; d < x->frag->rank; d++)
+    all[d] = d;
+  expand_open(s, x->frag, 1, &p, &before);
+  IrExpr *r = expand_register(s, &p, x->frag->rank, all);
+  IrVar *v = low_emit_load(s, "x", register_at(from, r));
+  low_emit_store(s, register_at(to, r), ir_cast(s->k, ir_ref(s->k, v), to->dtype));
+  low_enter(s, before);
+}
+
+/* Opens the loops over lines: register of a line's first element, number of its first round. */
+static void open_scan_lines(Scan *x, IrExpr **base, IrExpr **line, IrBlock **before) {
+  Simple *s = x->s;
+  const Frag *f = x->frag;
+  int64_t stride = 1, lines = 1;
+  *before = s->out;
+  *base = *line = low_i32(s, 0);
+  for (int i = 0; i < f->nreg; stride *= f->reg[i++].extent) {
+    IrBlock *outer;
+    if (f->reg[i].axis == x->c->axis)
+      continue;
+    IrExpr *r = open_results(s, f->reg[i].extent, &outer);
+    *base = low_add(s, *base, low_mul(s, r, low_i32(s, stride)));
+    *line = low_add(s, *line, low_mul(s, r, low_i32(s, lines * x->rounds)));
+    lines *= f->reg[i].extent;
+  }
+}
+
+/* Opens a loop of n in the scan's direction. */
+static IrExpr *open_along(Scan *x, int64_t n, IrBlock **before) {
+  Simple *s = x->s;
+  IrExpr *r = open_results(s, n, before);
+  return x->c->reverse ? ir_op2(s->k, OP_SUB, low_i32(s, n - 1), r) : r;
+}
+
+static IrExpr *none_of(Scan *x) {
+  IrExpr *e = ir_const(x->s->k, op_identity(x->c->op, x->c->src.buf->dtype));
+  return ir_cast(x->s->k, e, x->type);
+}
+
+static IrExpr *shuffled(Scan *x, OpCode op, IrExpr *v, IrExpr *by) {
+  IrVar *other = ir_var(x->s->k, IRV_LET, "other", v->type);
+  IrOperand *o = ARENA_ARRAY(x->s->k->arena, IrOperand, 3);
+  o[0] = (IrOperand){.kind = IRO_VAR, .var = other};
+  o[1] = (IrOperand){.kind = IRO_EXPR, .expr = v};
+  o[2] = (IrOperand){.kind = IRO_EXPR, .expr = by};
+  low_emit(x->s, IRK_OP)->as.op = (IrOp){op, o, 3};
+  return ir_ref(x->s->k, other);
+}
+
+/* The registers of a round, each with those before it; what all of them come to. */
+static IrExpr *scan_registers(Scan *x, IrExpr *base) {
+  Simple *s = x->s;
+  IrBlock *before;
+  IrVar *sum = low_emit_var(s, "sum", none_of(x));
+  IrExpr *e = open_along(x, x->width, &before), *mine = ir_ref(s->k, sum);
+  IrAccess at = register_at(x->run, low_add(s, base, low_mul(s, e, low_i32(s, x->width_stride))));
+  IrExpr *v = ir_ref(s->k, low_emit_load(s, "x", at));
+  if (x->c->exclusive)
+    low_emit_store(s, at, mine);
+  low_emit_set(s, sum, low_combine(s, x->c->op, mine, v));
+  if (!x->c->exclusive)
+    low_emit_store(s, at, mine);
+  low_enter(s, before);
+  return mine;
+}
+
+/* From what each lane has: of the lanes before it, and of them all. */
+static void scan_lanes(Scan *x, IrExpr *mine, IrExpr *line) {
+  Simple *s = x->s;
+  IrKernel *k = s->k;
+  IrExpr *none = none_of(x);
+  OpCode back = x->c->reverse ? OP_SHFL_DOWN : OP_SHFL_UP;
+  IrVar *sum = low_emit_var(s, "upto", mine);
+  for (int64_t by = 1; by < x->lanes; by *= 2) {
+    IrExpr *other = shuffled(x, back, ir_ref(k, sum), low_i32(s, by * x->stride));
+    IrExpr *has = ir_op2(k, OP_GE, x->lane, low_i32(s, by));
+    IrBlock *before = low_enter_if(s, has);
+    low_emit_set(s, sum, low_combine(s, x->c->op, other, ir_ref(k, sum)));
+    low_enter(s, before);
+  }
+  IrExpr *all = ir_ref(k, sum), *rest = none;
+  if (x->lanes > 1) {
+    IrExpr *lane = ir_op2(k, OP_MOD, ir_ref(k, s->tid), low_i32(s, 32));
+    IrExpr *to =
+        low_mul(s, ir_op2(k, OP_SUB, low_i32(s, x->lanes - 1), x->lane), low_i32(s, x->stride));
+    IrExpr *last = x->c->reverse ? ir_op2(k, OP_SUB, lane, to) : low_add(s, lane, to);
+    IrExpr *other = shuffled(x, back, all, low_i32(s, x->stride));
+    rest = ir_op3(k, OP_SELECT, ir_op2(k, OP_EQ, x->lane, low_i32(s, 0)), none, other);
+    all = shuffled(x, OP_SHFL_IDX, all, last);
+  }
+  low_emit_store(s, register_at(x->before, line), rest);
+  low_emit_store(s, register_at(x->all, line), all);
+}
+
+/* The line up to this warp into *upto, and the round's sum: of warps that left theirs in b. */
+static IrExpr *scan_warps(Scan *x, IrBuffer *b, const Slots *slots, IrExpr *line, IrExpr **upto) {
+  Simple *s = x->s;
+  IrKernel *k = s->k;
+  IrVar *all = low_emit_var(s, "all", *upto), *mine = low_emit_var(s, "mine", *upto);
+  for (int64_t i = 0; i < x->warps; i++) {
+    int64_t part = x->c->reverse ? x->warps - 1 - i : i;
+    IrExpr *here = ir_op2(k, OP_EQ, x->warp, low_i32(s, i));
+    low_emit_set(s, mine, ir_op3(k, OP_SELECT, here, ir_ref(k, all), ir_ref(k, mine)));
+    IrVar *v = low_emit_load(s, "part", partial_at(s, b, slots, low_i32(s, part), line));
+    low_emit_set(s, all, low_combine(s, x->c->op, ir_ref(k, all), ir_ref(k, v)));
+  }
+  *upto = ir_ref(k, mine);
+  return ir_ref(k, all);
+}
+
+/* What stands before a round goes into its registers. */
+static void add_before(Scan *x, IrExpr *base, IrExpr *upto) {
+  Simple *s = x->s;
+  IrBlock *before;
+  IrExpr *e = open_along(x, x->width, &before);
+  IrAccess at = register_at(x->run, low_add(s, base, low_mul(s, e, low_i32(s, x->width_stride))));
+  IrExpr *v = ir_ref(s->k, low_emit_load(s, "x", at));
+  low_emit_store(s, at, low_combine(s, x->c->op, upto, v));
+  low_enter(s, before);
+}
+
+/* Round after round of each line. */
+static void scan_rounds(Scan *x, IrBuffer *b, const Slots *slots) {
+  Simple *s = x->s;
+  IrKernel *k = s->k;
+  IrBlock *before, *inner;
+  IrExpr *base, *line;
+  open_scan_lines(x, &base, &line, &before);
+  IrVar *carry = low_emit_var(s, "carry", none_of(x));
+  IrExpr *c = open_along(x, x->rounds, &inner), *upto = ir_ref(k, carry);
+  line = low_add(s, line, c);
+  base = low_add(s, base, low_mul(s, c, low_i32(s, x->round_stride)));
+  IrVar *rest = low_emit_load(s, "rest", register_at(x->before, line));
+  IrExpr *all = NULL;
+  if (b)
+    all = scan_warps(x, b, slots, line, &upto);
+  else
+    all = low_combine(s, x->c->op, upto,
+                      ir_ref(k, low_emit_load(s, "all", register_at(x->all, line))));
+  IrVar *from = low_emit_let(s, "from", low_combine(s, x->c->op, upto, ir_ref(k, rest)));
+  low_emit_set(s, carry, all);
+  add_before(x, base, ir_ref(k, from));
+  low_enter(s, before);
+}
+
+/* In the scan's direction. */
+static IrExpr *place_of(Scan *x, int64_t stride, int64_t n) {
+  Simple *s = x->s;
+  IrExpr *t = low_quotient(s, ir_ref(s->k, s->tid), stride);
+  IrExpr *at = ir_op2(s->k, OP_MOD, t, low_i32(s, n));
+  return x->c->reverse ? ir_op2(s->k, OP_SUB, low_i32(s, n - 1), at) : at;
+}
+
+bool expand_scan_registers(Simple *s, IrStmt *st) {
+  const IrScan *c = &st->as.scan;
+  const Place *src = low_place_of(s, c->src.buf), *dst = low_place_of(s, c->dst.buf);
+  Scan x;
+  if (!src->frag || !dst->frag || !find_digits(src->frag, c->axis, &x))
+    return false;
+  Fold f = {src->frag, c->axis, c->op, c->src.buf->dtype};
+  int64_t registers = frag_registers(src->frag), rounds = registers / x.width;
+  x.s = s;
+  x.c = c;
+  x.type = expand_wide(op_reduce_type(c->op, c->src.buf->dtype));
+  x.lane = ir_ref(s->k, low_emit_let(s, "lane", place_of(&x, x.stride, x.lanes)));
+  x.warp = ir_ref(s->k, low_emit_let(s, "warp", place_of(&x, x.stride * x.lanes, x.warps)));
+  x.run = new_registers(s, "run", x.type, registers);
+  x.before = new_registers(s, "before", x.type, rounds);
+  x.all = new_registers(s, "all", x.type, rounds);
+  clear(s, &f, x.run, registers);
+  copy_alive(&x, src->home, x.run);
+  IrBlock *before, *inner;
+  IrExpr *base, *line;
+  open_scan_lines(&x, &base, &line, &before);
+  IrExpr *r = open_results(s, x.rounds, &inner);
+  base = low_add(s, base, low_mul(s, r, low_i32(s, x.round_stride)));
+  scan_lanes(&x, scan_registers(&x, base), low_add(s, line, r));
+  low_enter(s, before);
+  Slots slots = slots_of(s, &f);
+  scan_rounds(&x, x.warps > 1 ? leave_parts(s, x.all, rounds, &slots) : NULL, &slots);
+  copy_alive(&x, x.run, dst->home);
   return true;
 }

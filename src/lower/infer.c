@@ -149,8 +149,8 @@ static void scan_stmt(Infer *f, IrStmt *st, const IrMap *map) {
     scan_reduce(f, &st->as.reduce);
     break;
   case IRK_SCAN:
-    share(f, st->as.scan.src.buf, "a scan reads it");
-    share(f, st->as.scan.dst.buf, "a scan writes it");
+    want_whole(f, &st->as.scan.src);
+    want_whole(f, &st->as.scan.dst);
     break;
   case IRK_DOT:
     if (st->as.dot.unit != IRU_WGMMA)
@@ -303,6 +303,17 @@ static void hand_reduce(Infer *f, const IrReduce *r) {
   give(f, r->dst.buf, &g);
 }
 
+/* From one side to the other. */
+static void hand_scan(Infer *f, const IrScan *c) {
+  const Place *d = low_place_of(f->s, c->dst.buf), *p = low_place_of(f->s, c->src.buf);
+  if (!open_to(f, c->dst.buf) || !open_to(f, c->src.buf))
+    return;
+  if (p->frag)
+    give(f, c->dst.buf, p->frag);
+  else if (d->frag)
+    give(f, c->src.buf, d->frag);
+}
+
 static void hand_copy(Infer *f, const IrCopy *c) {
   if (!open_to(f, c->dst.buf) || !open_to(f, c->src.buf))
     return;
@@ -320,6 +331,8 @@ static bool hand_on(IrStmt *st, void *ctx) {
     hand_map(ctx, st);
   else if (st->kind == IRK_REDUCE)
     hand_reduce(ctx, &st->as.reduce);
+  else if (st->kind == IRK_SCAN)
+    hand_scan(ctx, &st->as.scan);
   else if (st->kind == IRK_COPY)
     hand_copy(ctx, &st->as.copy);
   return true;
@@ -458,6 +471,15 @@ static bool share_costly(IrStmt *st, void *ctx) {
   return true;
 }
 
+/* A scan goes over registers of one layout that has its axis in one piece, or over shared tiles. */
+static void check_scan(Infer *f, const IrScan *c) {
+  const Frag *d = low_place_of(f->s, c->dst.buf)->frag, *p = low_place_of(f->s, c->src.buf)->frag;
+  if ((!d && !p) || (d && p && frag_equal(d, p) && expand_scans(p, c->axis)))
+    return;
+  share(f, c->src.buf, "a scan reads it");
+  share(f, c->dst.buf, "a scan writes it");
+}
+
 /* Both sides of an operation lie in registers, or neither. */
 static bool check_sides(Infer *f, IrStmt *st) {
   const IrReduce *r = &st->as.reduce;
@@ -468,58 +490,13 @@ static bool check_sides(Infer *f, IrStmt *st) {
     share(f, r->src.buf, "its reduction lies in shared memory");
     share(f, r->dst.buf, "what it reduces lies in shared memory");
   }
+  if (st->kind == IRK_SCAN)
+    check_scan(f, &st->as.scan);
   if (st->kind == IRK_COPY && !hopper_groups(f->s->k) && !expand_takes_copy(f->s, c)) {
     share(f, c->dst.buf, "a copy writes it that is not known to lie inside");
     share(f, c->src.buf, "a copy reads it that is not known to lie inside");
   }
   return true;
-}
-
-/* For ir_walk: whether an element of the buffer is read. */
-typedef struct Reads {
-  const IrBuffer *buf;
-  bool found;
-} Reads;
-
-static bool finds_read(IrStmt *st, void *ctx) {
-  Reads *r = ctx;
-  r->found |= st->kind == IRK_LOAD && st->as.access.at.buf == r->buf;
-  return !r->found;
-}
-
-/* Where a MAP's body stores. */
-typedef struct Stores {
-  Simple *s;
-  IrBlock *body;
-  bool registers, again; /* again: into memory that it also reads */
-} Stores;
-
-static bool find_store(IrStmt *st, void *ctx) {
-  Stores *x = ctx;
-  if (st->kind != IRK_STORE || st->as.access.at.buf->space == IRS_LOCAL)
-    return true;
-  Reads r = {.buf = st->as.access.at.buf};
-  x->registers |= low_place_of(x->s, r.buf)->frag != NULL;
-  if (!low_place_of(x->s, r.buf)->frag)
-    ir_walk(x->body, finds_read, &r);
-  x->again |= r.found;
-  return true;
-}
-
-static Stores stores_of(Simple *s, IrStmt *st) {
-  Stores x = {.s = s, .body = &st->as.map.body};
-  ir_walk(x.body, find_store, &x);
-  return x;
-}
-
-bool expand_only_memory(Simple *s, IrStmt *st) {
-  return !stores_of(s, st).registers;
-}
-
-/* Threads that hold copies would read what one of them has written. */
-static bool copies_differ(Simple *s, IrStmt *st) {
-  Stores x = stores_of(s, st);
-  return x.registers && x.again && frag_copies(expand_map_frag(s, st));
 }
 
 static bool check_map(IrStmt *st, void *ctx) {
@@ -528,7 +505,7 @@ static bool check_map(IrStmt *st, void *ctx) {
   if (st->kind != IRK_MAP)
     return check_sides(f, st);
   ir_walk(&st->as.map.body, finds_atomic, &atomic);
-  if (atomic || !expand_map_frag(f->s, st) || copies_differ(f->s, st))
+  if (atomic || !expand_map_frag(f->s, st) || expand_copies_differ(f->s, st))
     ir_walk(&st->as.map.body, share_touched, f);
   else if (expand_is_costly(f->s, st))
     ir_walk(&st->as.map.body, share_costly, f);

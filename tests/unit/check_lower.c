@@ -816,6 +816,35 @@ START_TEST(scans) {
 }
 END_TEST
 
+/* Of fragments, over registers, lanes and warps: extents that fill them and that do not, along
+ * either axis, of one and of several rounds. */
+START_TEST(scans_of_registers) {
+  static const char *const shapes[][3] = {{"8, 128", "0", "1"}, {"5, 70", "0", "1"},
+                                          {"3, 600", "1", "1"}, {"64, 24", "0", "1"},
+                                          {"2000", "0", "0"},   {"37", "0", "0"}};
+  static const char *const types[][2] = {
+      {"f32", "f32"}, {"f16", "f32"}, {"i8", "i32"}, {"f64", "f64"}};
+  static const char *const options[] = {"", "reverse", "exclusive", "reverse exclusive"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 6; i++)
+    for (int o = 0; o < 4; o++) {
+      const char *e = shapes[i][0], *t = types[(i + o) % 4][0], *sum = types[(i + o) % 4][1];
+      const char *text =
+          arena_printf(a,
+                       "kernel lines tile(A: %s[%s]) -> (P: %s[%s], Q: %s[%s], R: %s[%s]) {\n"
+                       "  fragment s: %s[%s]\n  fragment p: %s[%s]\n  fragment q: %s[%s]\n"
+                       "  copy s = A\n  scan p = sum(s) axis %s %s\n  scan q = rmax(s) axis %s %s\n"
+                       "  scan s = rmax(s) axis %s %s\n" /* in place */
+                       "  copy P = p\n  copy Q = q\n  copy R = s\n}\n",
+                       t, e, sum, e, t, e, t, e, t, e, sum, e, t, e, shapes[i][1], options[o],
+                       shapes[i][2], options[o], shapes[i][1], options[o]);
+      same(text, "");
+      ck_assert_ptr_nonnull(strstr(lowered(a, text, "sm_80"), "reg run"));
+    }
+  arena_free(a);
+}
+END_TEST
+
 /* Lines long enough for the lanes of a warp. */
 START_TEST(long_lines) {
   static const char *const types[][2] = {
@@ -1300,6 +1329,7 @@ int main(void) {
   tcase_add_test(c, reductions_of_bool_and_nan);
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
+  tcase_add_test(c, scans_of_registers);
   tcase_add_test(c, long_lines);
   tcase_add_test(c, copies);
   tcase_add_test(c, copies_of_fragments);
