@@ -1,13 +1,15 @@
-/* approx.c: pass: what the manual lets a kernel round otherwise unless it says @exact.
+/* approx.c: passes: what the manual lets a kernel round otherwise unless it says @exact.
  *
- * In: a thread-level kernel. Out: products that are added are one fused operation; powers of two
- * are the special function unit's. Always holds: an `@exact` kernel stays as it is, and each result
- * within the bounds that the manual gives. Tests: tests/unit/check_schedule.c.
+ * In: a thread-level kernel. Out: powers of two are the special function unit's (low_powers); and
+ * products that are added are one fused operation (low_approx). Always holds: an `@exact` kernel
+ * stays as it is, and each result within the bounds that the manual gives. Tests:
+ * tests/unit/check_schedule.c.
  */
 #include "sched.h"
 
 typedef struct Approx {
   IrKernel *k;
+  bool fuse;
   VEC(IrExpr *) done; /* by id; NULL: not yet */
 } Approx;
 
@@ -26,7 +28,7 @@ static IrExpr *simplify(Approx *x, IrExpr *e) {
   bool wide = e->type == DT_F32 || e->type == DT_F64;
   if (e->op == OP_EXP2 && e->type == DT_F32)
     return ir_op1(x->k, OP_EX2, e->arg[0]);
-  if (!wide || (e->op != OP_ADD && e->op != OP_SUB))
+  if (!x->fuse || !wide || (e->op != OP_ADD && e->op != OP_SUB))
     return e;
   bool sub = e->op == OP_SUB;
   if (e->arg[0]->op == OP_MUL)
@@ -63,13 +65,22 @@ static bool visit_stmt(IrStmt *s, void *ctx) {
   return true;
 }
 
+static IrKernel *approximate(Arena *a, const IrKernel *from, bool fuse) {
+  IrKernel *k = ir_kernel_clone(a, from);
+  Approx x = {.k = k, .fuse = fuse};
+  if (!k->exact)
+    ir_walk(&k->body, visit_stmt, &x);
+  return k;
+}
+
 IrKernel *low_approx(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
   (void)r;
   (void)sink;
-  IrKernel *k = ir_kernel_clone(a, from);
-  Approx x = {.k = k};
-  if (k->exact)
-    return k;
-  ir_walk(&k->body, visit_stmt, &x);
-  return k;
+  return approximate(a, from, true);
+}
+
+IrKernel *low_powers(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
+  (void)r;
+  (void)sink;
+  return approximate(a, from, false);
 }

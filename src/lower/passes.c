@@ -61,17 +61,20 @@ static const Pass ring[] = {{"select", IR_SCHEDULED, low_select},
 /* One role; fragments in registers, memory in vectors. */
 static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
                                  {"registers", IR_THREAD, low_expand},
+                                 {"powers", IR_THREAD, low_powers},
                                  {"grid", IR_THREAD, low_grid}};
 
 /* The same with so few registers a thread that several blocks share a multiprocessor. */
 static const Pass dense[] = {{"relabel", IR_SCHEDULED, low_relabel},
                              {"dense", IR_THREAD, low_expand_dense},
+                             {"powers", IR_THREAD, low_powers},
                              {"grid", IR_THREAD, low_grid}};
 
 /* The same, blocks taking tile after tile in an order that shares the cache. */
 static const Pass turns[] = {{"relabel", IR_SCHEDULED, low_relabel},
                              {"turns", IR_SCHEDULED, low_turns},
                              {"registers", IR_THREAD, low_expand},
+                             {"powers", IR_THREAD, low_powers},
                              {"grid", IR_THREAD, low_grid}};
 
 #define CANDIDATE(name, arch, list, without)                                                       \

@@ -41,7 +41,8 @@ IrKernel *low_grid(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink 
  */
 IrKernel *low_results(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_author(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-/* Of the thread level (approx.c). */
+/* Of the thread level (approx.c): what may be rounded otherwise, or only powers of two. */
+IrKernel *low_powers(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_approx(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 
 #endif
