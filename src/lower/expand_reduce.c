@@ -21,6 +21,13 @@ static bool folds(const Fold *f, const FragDigit *d) {
 
 /* ---------------------------------------------------------------- registers */
 
+static IrBuffer *new_registers(Simple *s, const char *name, DType t, int64_t n) {
+  IrExpr *extent = low_i64(s, n);
+  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = b;
+  return b;
+}
+
 /* acc[to] = identity, for all of them. */
 static void clear(Simple *s, const Fold *f, IrBuffer *acc, int64_t n) {
   IrStmt *loop;
@@ -180,6 +187,117 @@ static void fold_all_lanes(Simple *s, const Fold *f, IrBuffer *acc, int64_t n) {
   }
 }
 
+/* ---------------------------------------------------------------- argmax, argmin */
+
+/* Registers of results: the best elements, and where they stand. */
+typedef struct Best {
+  Simple *s;
+  const IrReduce *r;
+  IrBuffer *value, *at;
+} Best;
+
+/* The element goes where another is if it comes before that one. */
+static void keep_better(Best *x, IrExpr *r, IrExpr *value, IrExpr *at) {
+  Simple *s = x->s;
+  IrKernel *k = s->k;
+  IrAccess to = register_at(x->value, r), place = register_at(x->at, r);
+  IrExpr *best = ir_ref(k, low_emit_load(s, "best", to));
+  IrExpr *here = ir_ref(k, low_emit_load(s, "here", place));
+  IrExpr *same = ir_op1(k, OP_NOT, low_better(s, x->r->op, best, value));
+  IrExpr *earlier = ir_op2(k, OP_AND, same, ir_op2(k, OP_LT, at, here));
+  IrExpr *take = ir_op2(k, OP_OR, low_better(s, x->r->op, value, best), earlier);
+  take = ir_ref(k, low_emit_let(s, "take", take));
+  low_emit_store(s, to, ir_op3(k, OP_SELECT, take, value, best));
+  low_emit_store(s, place, ir_op3(k, OP_SELECT, take, at, here));
+}
+
+/* What any element comes before. */
+static void clear_best(Best *x, int64_t n) {
+  Simple *s = x->s;
+  IrBlock *before;
+  OpCode op = x->r->op == OP_ARGMAX ? OP_RMAX : OP_RMIN;
+  IrExpr *r = open_results(s, n, &before);
+  IrExpr *none = ir_const(s->k, op_identity(op, x->value->dtype));
+  low_emit_store(s, register_at(x->value, r), ir_cast(s->k, none, x->value->dtype));
+  low_emit_store(s, register_at(x->at, r), low_i32(s, INT32_MAX));
+  low_enter(s, before);
+}
+
+static void find_in_registers(Best *x, const Frag *f, IrBuffer *src) {
+  Simple *s = x->s;
+  Point p;
+  IrBlock *before;
+  int from[IR_MAX_RANK], all[IR_MAX_RANK];
+  for (int d = 0; d < f->rank; d++) {
+    all[d] = d;
+    from[d] = d == x->r->axis ? -1 : d;
+  }
+  expand_open(s, f, 1, &p, &before);
+  IrVar *v = low_emit_load(s, "x", register_at(src, expand_register(s, &p, f->rank, all)));
+  keep_better(x, expand_register(s, &p, f->rank, from),
+              ir_cast(s->k, ir_ref(s->k, v), x->value->dtype), p.at[x->r->axis]);
+  low_enter(s, before);
+}
+
+static IrExpr *from_lane(Simple *s, IrBuffer *b, IrExpr *r, int64_t mask) {
+  IrVar *other = ir_var(s->k, IRV_LET, "other", b->dtype);
+  IrOperand *o = ARENA_ARRAY(s->k->arena, IrOperand, 3);
+  o[0] = (IrOperand){.kind = IRO_VAR, .var = other};
+  o[1] = (IrOperand){.kind = IRO_EXPR,
+                     .expr = ir_ref(s->k, low_emit_load(s, "mine", register_at(b, r)))};
+  o[2] = (IrOperand){.kind = IRO_EXPR, .expr = low_i32(s, mask)};
+  low_emit(s, IRK_OP)->as.op = (IrOp){OP_SHFL_XOR, o, 3};
+  return ir_ref(s->k, other);
+}
+
+static void find_in_lanes(Best *x, const Fold *f, int64_t n) {
+  Simple *s = x->s;
+  IrBlock *before;
+  for (int i = 0; i < f->frag->nthread; i++) {
+    int64_t stride = frag_thread_stride(f->frag, i), end = stride * f->frag->thread[i].extent;
+    for (int64_t m = stride; folds(f, &f->frag->thread[i]) && m < end && m < 32; m *= 2) {
+      IrExpr *r = open_results(s, n, &before), *value = from_lane(s, x->value, r, m);
+      keep_better(x, r, value, from_lane(s, x->at, r, m));
+      low_enter(s, before);
+    }
+  }
+}
+
+static void find_in_warps(Best *x, const Slots *slots, int64_t n) {
+  Simple *s = x->s;
+  IrBlock *before;
+  IrBuffer *values = leave_parts(s, x->value, n, slots), *places = leave_parts(s, x->at, n, slots);
+  IrExpr *r = open_results(s, n, &before);
+  for (int64_t i = 0; i < slots->parts; i++) {
+    IrExpr *part = low_i32(s, i);
+    IrVar *v = low_emit_load(s, "part", partial_at(s, values, slots, part, r));
+    IrVar *at = low_emit_load(s, "place", partial_at(s, places, slots, part, r));
+    keep_better(x, r, ir_ref(s->k, v), ir_ref(s->k, at));
+  }
+  low_enter(s, before);
+}
+
+static bool best_of(Simple *s, const IrReduce *r) {
+  const Place *src = low_place_of(s, r->src.buf), *dst = low_place_of(s, r->dst.buf);
+  Fold f = {src->frag, r->axis, r->op, r->src.buf->dtype};
+  int64_t n = frag_registers(dst->frag);
+  Best x = {.s = s, .r = r};
+  x.value = new_registers(s, "best", expand_wide(r->src.buf->dtype), n);
+  x.at = new_registers(s, "at", DT_I32, n);
+  clear_best(&x, n);
+  find_in_registers(&x, src->frag, src->home);
+  find_in_lanes(&x, &f, n);
+  Slots slots = slots_of(s, &f);
+  if (slots.parts > 1)
+    find_in_warps(&x, &slots, n);
+  IrBlock *before;
+  IrExpr *i = open_results(s, n, &before);
+  IrVar *at = low_emit_load(s, "at", register_at(x.at, i));
+  low_emit_store(s, register_at(dst->home, i), ir_cast(s->k, ir_ref(s->k, at), dst->home->dtype));
+  low_enter(s, before);
+  return true;
+}
+
 /* ---------------------------------------------------------------- the statement */
 
 /* A value of the block is read from shared memory, where all threads find the same. */
@@ -208,12 +326,11 @@ bool expand_reduce(Simple *s, IrStmt *st) {
   const Place *src = low_place_of(s, r->src.buf);
   if (!src->frag)
     return false;
+  if (r->op == OP_ARGMAX || r->op == OP_ARGMIN)
+    return best_of(s, r);
   Fold f = {src->frag, r->scalar ? -1 : r->axis, r->op, r->src.buf->dtype};
   int64_t n = r->scalar ? 1 : frag_registers(low_place_of(s, r->dst.buf)->frag);
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *acc =
-      ir_buffer(s->k, IRS_REG, op_info(r->op)->name, op_reduce_type(r->op, f.type), 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = acc;
+  IrBuffer *acc = new_registers(s, op_info(r->op)->name, op_reduce_type(r->op, f.type), n);
   clear(s, &f, acc, n);
   fold_registers(s, &f, src->home, acc);
   fold_all_lanes(s, &f, acc, n);
@@ -274,13 +391,6 @@ static bool find_digits(const Frag *f, int axis, Scan *x) {
 bool expand_scans(const Frag *f, int axis) {
   Scan x;
   return find_digits(f, axis, &x);
-}
-
-static IrBuffer *new_registers(Simple *s, const char *name, DType t, int64_t n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
-  return b;
 }
 
 /* to[r] = from[r] for the registers that hold elements of the tile. */

@@ -101,11 +101,8 @@ static void want_whole(Infer *f, const IrRegion *r) {
 static void scan_reduce(Infer *f, const IrReduce *r) {
   want_whole(f, &r->src);
   want_whole(f, &r->dst);
-  if (r->op == OP_ARGMAX || r->op == OP_ARGMIN) {
+  if ((r->op == OP_ARGMAX || r->op == OP_ARGMIN) && !r->dst.buf)
     share(f, r->src.buf, "the index of its best element is asked for");
-    if (r->dst.buf)
-      share(f, r->dst.buf, "it is the result of argmax or argmin");
-  }
   if (r->dst.buf && open_to(f, r->src.buf) != open_to(f, r->dst.buf)) {
     share(f, r->src.buf, "its reduction lies in shared memory");
     share(f, r->dst.buf, "what it reduces lies in shared memory");

@@ -845,6 +845,34 @@ START_TEST(scans_of_registers) {
 }
 END_TEST
 
+/* The first NaN, else the first of the best, over registers, lanes and warps. */
+START_TEST(best_of_registers) {
+  static const char *const shapes[][3] = {{"8, 128", "8", "128"},
+                                          {"5, 70", "5", "70"},
+                                          {"3, 600", "3", "600"},
+                                          {"64, 24", "64", "24"},
+                                          {"1, 1000", "1", "1000"}};
+  static const char *const types[] = {"f32", "f16", "i8", "f64", "u32"};
+  Arena *a = arena_new(NULL, "texts");
+  for (int i = 0; i < 5; i++)
+    for (int o = 0; o < 5; o++) {
+      const char *e = shapes[i][0], *rows = shapes[i][1], *cols = shapes[i][2], *t = types[o];
+      const char *text = arena_printf(
+          a,
+          "kernel best tile(A: %s[%s]) -> (X: i32[%s], Y: i32[1, %s]) {\n"
+          "  fragment s: %s[%s]\n  fragment x: i32[%s]\n  fragment y: i32[1, %s]\n  copy s = A\n"
+          "  map i, j in [%s] { load v: %s = s[i, j]\n store s[i, j] = %s }\n"
+          "  reduce x = %s(s) axis 1\n  reduce y = %s(s) axis 0\n  copy X = x\n  copy Y = y\n}\n",
+          t, e, rows, cols, t, e, rows, cols, e, t,
+          o ? "v" : "where((i == 1) & (j > 17) | (i == 2) & (j == 23), nan, v)",
+          (i + o) % 2 ? "argmin" : "argmax", o % 2 ? "argmax" : "argmin");
+      same(text, "");
+      ck_assert_ptr_nonnull(strstr(lowered(a, text, "sm_80"), "reg best"));
+    }
+  arena_free(a);
+}
+END_TEST
+
 /* Lines long enough for the lanes of a warp. */
 START_TEST(long_lines) {
   static const char *const types[][2] = {
@@ -1330,6 +1358,7 @@ int main(void) {
   tcase_add_test(c, reductions_of_nothing);
   tcase_add_test(c, scans);
   tcase_add_test(c, scans_of_registers);
+  tcase_add_test(c, best_of_registers);
   tcase_add_test(c, long_lines);
   tcase_add_test(c, copies);
   tcase_add_test(c, copies_of_fragments);
