@@ -383,12 +383,8 @@ static void compile_for_uniform(Compiler *c, IrStmt *s) {
   in.code = BC_FOR_START;
   emit_at_step(c, f, in);
   if (f->loop == IRF_PERSISTENT) {
-    in.src[2] = eval_reg_new(c, false, 8, false);
-    eval_reg_hold(c, in.src[2]);
-    eval_emit(c, (EvalInsn){.code = BC_SHARE,
-                            .type = (uint8_t)t,
-                            .dst = index,
-                            .src = {lo, hi, step, in.src[2]}});
+    in.code = BC_SHARE;
+    eval_emit(c, in);
   }
   LoopState l;
   loop_open(c, &l, &f->body, loop_parts(c, &f->body));
@@ -400,6 +396,7 @@ static void compile_for_uniform(Compiler *c, IrStmt *s) {
     empty = eval_emit(c, (EvalInsn){.code = BC_JUMP_NONE, .src = {l.exit.loop_mask}});
   loop_body(c, &l, &f->body);
   in.code = BC_FOR_NEXT;
+  in.as.imm = f->loop == IRF_PERSISTENT;
   size_t next = eval_emit(c, in);
   eval_patch_to(c, eval_emit(c, (EvalInsn){.code = BC_BACK}), top);
   eval_patch(c, test);

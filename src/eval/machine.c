@@ -198,21 +198,43 @@ static EvalResult for_start(EvalAgent *a, const EvalInsn *in) {
   return EVAL_OK;
 }
 
-/* This block's share of a persistent loop. */
+/* As a number modulo 2^64, with its sign. */
+static uint64_t word_at(DType t, const void *at) {
+  return t == DT_U64 ? *(const uint64_t *)at : (uint64_t)eval_int_at(t, at);
+}
+
+/* So many steps further; false where the loop is over before: the way that is left is no longer
+ * than they are. */
+static bool advance(DType t, void *index, const void *hi, const void *step, uint64_t times) {
+  if (loop_over(t, index, hi, step))
+    return false;
+  bool down = t != DT_U64 && eval_int_at(t, step) < 0;
+  uint64_t i = word_at(t, index), h = word_at(t, hi), s = word_at(t, step), far;
+  if (__builtin_mul_overflow(down ? 0 - s : s, times, &far) || (down ? i - h : h - i) <= far)
+    return false;
+  eval_int_to(t, index, (int64_t)(down ? i - far : i + far));
+  return true;
+}
+
+/* This block's share of a persistent loop begins at its own number. */
 static void share(EvalAgent *a, const EvalInsn *in) {
   DType t = (DType)in->type;
-  const EvalBlock *b = a->block;
-  int64_t step = eval_int_at(t, machine_reg(a, in->src[2]));
-  int64_t blocks = b->binding->grid[0] * b->binding->grid[1] * b->binding->grid[2];
-  int64_t lo = eval_int_at(t, machine_reg(a, in->src[0])),
-          hi = eval_int_at(t, machine_reg(a, in->src[1]));
-  int64_t first, stride;
-  bool none =
-      __builtin_mul_overflow(step, b->linear, &first) || __builtin_add_overflow(first, lo, &first);
-  eval_int_to(t, machine_reg(a, in->dst), none ? hi : first);
-  if (__builtin_mul_overflow(step, blocks, &stride))
-    stride = step < 0 ? INT64_MIN : INT64_MAX;
-  eval_int_to(t, machine_reg(a, in->src[3]), stride);
+  void *index = machine_reg(a, in->dst);
+  const void *hi = machine_reg(a, in->src[1]);
+  if (!advance(t, index, hi, machine_reg(a, in->src[2]), (uint64_t)a->block->linear))
+    move(t, index, hi);
+}
+
+/* On by a step; in a persistent loop by as many as there are blocks. */
+static bool next_index(EvalAgent *a, const EvalInsn *in) {
+  DType t = (DType)in->type;
+  const int64_t *grid = a->block->binding->grid;
+  void *index = machine_reg(a, in->dst);
+  const void *step = machine_reg(a, in->src[2]);
+  if (!in->as.imm)
+    return step_index(t, index, step);
+  return advance(t, index, machine_reg(a, in->src[1]), step,
+                 (uint64_t)(grid[0] * grid[1] * grid[2]));
 }
 
 /* Lanes whose loop is over leave its mask. */
@@ -455,7 +477,7 @@ static bool jumps(EvalAgent *a, const EvalInsn *in) {
   case BC_FOR_TEST:
     return loop_over((DType)in->type, r[in->dst], r[in->src[1]], r[in->src[2]]);
   case BC_FOR_NEXT:
-    return !step_index((DType)in->type, r[in->dst], r[in->src[2]]);
+    return !next_index(a, in);
   case BC_ROLE:
     return !in_role(a, in);
   case BC_MASK_AND:

@@ -38,8 +38,8 @@ typedef enum EvalCode {
   BC_JUMP_UNLESS, /* src[0] */
   BC_FOR_START,   /* dst = src[0] (lo), checks the step src[2] */
   BC_FOR_TEST,    /* jumps unless dst < src[1] (step src[2]) */
-  BC_FOR_NEXT,    /* dst += src[2]; ends the loop on overflow; then a BC_BACK */
-  BC_SHARE,       /* PERSISTENT: dst = lo + block * step, src[3] = step * blocks */
+  BC_FOR_NEXT,    /* dst += src[2] (imm: * blocks); ends the loop on overflow; then a BC_BACK */
+  BC_SHARE,       /* PERSISTENT: dst += block * src[2], or src[1] where that is past it */
   BC_ROLE,        /* thread level: jumps unless warp in [imm, imm + src[0]) */
   /* control, by lanes; masks are registers holding an EvalMask */
   BC_MASK_ALL,  /* dst = all lanes */

@@ -109,7 +109,7 @@ static double trips_of(const Cost *c, const IrFor *f) {
   if (!c->b || !value_of(c, f->lo, &lo) || !value_of(c, f->hi, &hi) ||
       !value_of(c, f->step, &step) || step.as.i <= 0)
     return UNKNOWN_TRIPS;
-  return hi.as.i > lo.as.i ? (double)((hi.as.i - lo.as.i + step.as.i - 1) / step.as.i) : 0;
+  return hi.as.i > lo.as.i ? ceil(((double)hi.as.i - (double)lo.as.i) / (double)step.as.i) : 0;
 }
 
 static void add_product(Cost *c, const IrDot *d) {

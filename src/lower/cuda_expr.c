@@ -11,7 +11,7 @@
 
 /* A value that a 32-bit variable holds: addresses then cost one instruction instead of two, and the
  * text needs no `long long`. */
-static bool fits_int(IrRange r) {
+bool cuda_fits_int(IrRange r) {
   return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
@@ -39,12 +39,12 @@ static CType type_of(DType t, bool narrow) {
   }
 }
 
-/* A parameter has its own type; an index needs room for the step past its end. */
+/* A parameter has its own type; an index needs room for where it begins and ends. */
 CType cuda_var_ctype(Printer *p, const IrVar *v) {
   IrRange r = p->var_range[v->id];
-  bool narrow = fits_int(r) && !p->var_arg[v->id];
+  bool narrow = cuda_fits_int(r) && !p->var_arg[v->id];
   if (v->kind == IRV_INDEX)
-    narrow = narrow && r.lo > -(1 << 30) && r.hi < 1 << 30;
+    narrow = narrow && r.lo > -(1 << 30) && r.hi < 1 << 30 && !p->var_wide[v->id];
   return type_of(v->type, narrow);
 }
 
@@ -56,10 +56,10 @@ CType cuda_ctype(Printer *p, const IrExpr *e) {
   if (e->type != DT_I64)
     return type_of(e->type, false);
   if (e->op == OP_CONST)
-    return type_of(DT_I64, fits_int(cuda_range(p, e)));
+    return type_of(DT_I64, cuda_fits_int(cuda_range(p, e)));
   if (e->op == OP_BITCAST || !cuda_exact(p, e))
     return C_LONG;
-  return type_of(DT_I64, fits_int(cuda_range(p, e)));
+  return type_of(DT_I64, cuda_fits_int(cuda_range(p, e)));
 }
 
 /* C++ names, for the text is CUDA C++ without headers: no stdint.h, no cuda_fp16.h. */

@@ -172,12 +172,26 @@ static IrRange stated_range(const IrVar *v) {
   return r;
 }
 
+/* Whether a number of blocks goes by that of multiprocessors; `pre` has its parts. */
+static bool counts_sms(const IrKernel *k, const IrExpr *e) {
+  if (e->op == OP_VAR && e->as.var->kind == IRV_SMS)
+    return true;
+  for (size_t i = 0; e->op == OP_VAR && i < k->pre.n; i++)
+    if (k->pre.v[i]->as.let.var == e->as.var)
+      return counts_sms(k, k->pre.v[i]->as.let.value);
+  for (int i = 0; i < e->nargs; i++)
+    if (counts_sms(k, e->arg[i]))
+      return true;
+  return false;
+}
+
 /* Variables of `pre` are computed on the host and passed. */
 static void set_up_vars(Printer *p) {
   size_t n = p->k->vars.n;
   p->var_range = ARENA_ARRAY(p->a, IrRange, n);
   p->var_name = ARENA_ARRAY(p->a, const char *, n);
   p->var_arg = ARENA_ARRAY(p->a, bool, n);
+  p->var_wide = ARENA_ARRAY(p->a, bool, n);
   p->var_used = ARENA_ARRAY(p->a, bool, n);
   for (size_t i = 0; i < n; i++) {
     p->var_range[i] = stated_range(p->k->vars.v[i]);
@@ -185,6 +199,7 @@ static void set_up_vars(Printer *p) {
   }
   for (size_t i = 0; i < p->k->pre.n; i++)
     p->var_arg[p->k->pre.v[i]->as.let.var->id] = true;
+  p->few_blocks = p->k->grid_rank == 1 && counts_sms(p->k, p->k->grid[0]);
 }
 
 static bool find_wait(IrStmt *s, void *found) {

@@ -37,6 +37,8 @@ typedef struct Printer {
   const char **buf_name;
   const char **tmap_name;
   bool *var_arg, *buf_arg, *tmap_arg; /* became a parameter */
+  bool *var_wide;                     /* a loop's index that an int does not hold */
+  bool few_blocks;                    /* as many as multiprocessors, or a few for each */
   bool *var_used;
   bool *buf_kept; /* registers that more than vector stores read */
   Map *names;     /* taken */
@@ -75,11 +77,14 @@ bool cuda_exact(Printer *p, const IrExpr *e);
 /* Notes what a variable bound to e, or an index of a loop, can be. */
 void cuda_range_let(Printer *p, const IrVar *v, const IrExpr *e);
 void cuda_range_loop(Printer *p, const IrFor *f);
+/* Behind it: whether the step past a loop's end may leave the C type of its index. */
+bool cuda_loop_overflows(Printer *p, const IrFor *f);
 
 /* ---- cuda_expr.c ---------------------------------------------------------------------------- */
 
 CType cuda_ctype(Printer *p, const IrExpr *e);
 CType cuda_var_ctype(Printer *p, const IrVar *v);
+bool cuda_fits_int(IrRange r);
 const char *cuda_cname(CType t);
 /* The C type of a register that holds a value of t: "float" for f16. */
 const char *cuda_register(DType t);

@@ -30,7 +30,7 @@ static bool leaf(const Printer *p, const IrExpr *e, IrRange *out) {
     out->hi = INT32_MAX - 1;
     return true;
   case OP_BLOCKS_X:
-    *out = (IrRange){1, INT32_MAX};
+    *out = (IrRange){1, p->few_blocks ? LOWER_ROOM_BLOCKS : INT32_MAX};
     return true;
   default:
     return e->op == OP_BLOCK_Y || e->op == OP_BLOCK_Z;
@@ -96,12 +96,40 @@ void cuda_range_let(Printer *p, const IrVar *v, const IrExpr *e) {
     p->var_range[v->id] = meet(p->var_range[v->id], cuda_range(p, e));
 }
 
-/* The index stays between the bounds; the last step may go past them before the test, so a narrow
- * variable needs room for it too. */
+/* The index and the step past the end, which a text that just adds takes before it tests; false:
+ * those are outside int64. A u64 up to INT64_MAX may be more. */
+static bool with_step(Printer *p, const IrFor *f, IrRange *out) {
+  IrRange step = cuda_range(p, f->step), hi = cuda_range(p, f->hi), r;
+  *out = r = p->var_range[f->index->id];
+  if (f->index->type == DT_U64 && hi.hi == INT64_MAX)
+    return step.hi <= 1;
+  int64_t last = hi.hi > INT64_MIN ? least(hi.hi - 1, r.hi) : hi.hi;
+  int64_t first = hi.lo < INT64_MAX ? most(hi.lo + 1, r.lo) : hi.lo;
+  if (step.hi >= 1 && __builtin_add_overflow(last, step.hi, &last))
+    return false;
+  if (step.lo <= -1 && __builtin_add_overflow(first, step.lo, &first))
+    return false;
+  *out = (IrRange){least(r.lo, first), most(r.hi, last)};
+  return true;
+}
+
+/* The index stays between the bounds. A narrow variable needs room for where the loop begins,
+ * though it may run no round, and for the step past its end. */
 void cuda_range_loop(Printer *p, const IrFor *f) {
-  IrRange lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step);
+  IrRange lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step), all;
   IrRange r = {least(lo.lo, hi.lo), most(lo.hi, hi.hi)};
-  if (step.lo >= 1)
+  bool open = f->index->type == DT_U64 && hi.hi == INT64_MAX;
+  if (step.lo >= 1 && !open)
     r = (IrRange){lo.lo, most(lo.lo, hi.hi > INT64_MIN ? hi.hi - 1 : hi.hi)};
   p->var_range[f->index->id] = meet(p->var_range[f->index->id], r);
+  p->var_wide[f->index->id] = !cuda_fits_int(lo) || !with_step(p, f, &all) || !cuda_fits_int(all);
+}
+
+/* In the type that the index has in the text: int and unsigned have 32 bits. */
+bool cuda_loop_overflows(Printer *p, const IrFor *f) {
+  CType t = cuda_var_ctype(p, f->index);
+  IrRange all;
+  if (!with_step(p, f, &all))
+    return true;
+  return (t == C_INT && !cuda_fits_int(all)) || (t == C_UINT && all.hi > UINT32_MAX);
 }

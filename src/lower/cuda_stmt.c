@@ -267,24 +267,54 @@ static void look(Printer *p, const char *calls) {
   cuda_line(p, "  if (ts_stopped(stop, %s)) return;", calls);
 }
 
-/* The index' range is known before the declaration picks its width; the step past the end must fit
- * too (cuda_var_ctype). */
+/* What a loop's header is made of. */
+typedef struct Header {
+  const char *i, *lo, *hi, *step;
+} Header;
+
+/* Whether another round follows, and its index, in unsigned arithmetic: the way that is left is
+ * longer than a step. */
+static void print_far(Printer *p, const IrFor *f, const Header *h) {
+  CType t = cuda_var_ctype(p, f->index), hi = cuda_ctype(p, f->hi), step = cuda_ctype(p, f->step);
+  bool words = (t == C_INT || t == C_UINT) && (hi == C_INT || hi == C_UINT) &&
+               (step == C_INT || step == C_UINT);
+  const char *u = words ? "unsigned" : "unsigned long long", *on = cuda_fresh(p, "on");
+  const char *up = arena_printf(p->a, "(%s)%s - (%s)%s > (%s)%s", u, h->hi, u, h->i, u, h->step);
+  const char *down =
+      arena_printf(p->a, "(%s)%s - (%s)%s > 0u - (%s)%s", u, h->i, u, h->hi, u, h->step);
+  IrRange r = cuda_range(p, f->step);
+  const char *more = r.lo >= 0    ? up
+                     : r.hi <= -1 ? down
+                                  : arena_printf(p->a, "%s > 0 ? %s : %s", h->step, up, down);
+  cuda_line(p, "bool %s = %s;", on, condition(p, f, h->lo, h->hi, h->step));
+  unrolling(p, f);
+  cuda_line(p, "for (%s %s = %s; %s; %s = %s, %s = (%s)((%s)%s + (%s)%s)) {", cuda_cname(t), h->i,
+            h->lo, on, on, more, h->i, cuda_cname(t), u, h->i, u, h->step);
+}
+
+/* Usual loops, whose ranges say that the step past the end fits. */
+static void print_near(Printer *p, const IrFor *f, const Header *h) {
+  IrRange r = cuda_range(p, f->step);
+  const char *next = r.lo == 1 && r.hi == 1 ? arena_printf(p->a, "++%s", h->i)
+                                            : arena_printf(p->a, "%s += %s", h->i, h->step);
+  unrolling(p, f);
+  cuda_line(p, "for (%s %s = %s; %s; %s) {", cuda_cname(cuda_var_ctype(p, f->index)), h->i, h->lo,
+            condition(p, f, h->i, h->hi, h->step), next);
+}
+
+/* The index' range is known before the declaration picks its width. */
 static void print_for(Printer *p, const IrStmt *s) {
   const IrFor *f = &s->as.loop;
   IrExpr *used[3] = {f->lo, f->hi, f->step};
   cuda_bind_shared(p, used, 3);
   cuda_range_loop(p, f);
-  const char *i = cuda_var(p, f->index);
-  const char *lo = cuda_text_of(p, f->lo);
-  const char *hi = bound(p, f->hi, arena_printf(p->a, "%s_end", i));
-  const char *step = bound(p, f->step, arena_printf(p->a, "%s_step", i));
-  IrRange r = cuda_range(p, f->step);
-  const char *next = r.lo == 1 && r.hi == 1 ? arena_printf(p->a, "++%s", i)
-                                            : arena_printf(p->a, "%s += %s", i, step);
+  Header h = {.i = cuda_var(p, f->index)};
+  bool far = cuda_loop_overflows(p, f);
+  h.lo = far ? bound(p, f->lo, arena_printf(p->a, "%s_first", h.i)) : cuda_text_of(p, f->lo);
+  h.hi = bound(p, f->hi, arena_printf(p->a, "%s_end", h.i));
+  h.step = bound(p, f->step, arena_printf(p->a, "%s_step", h.i));
   const char *calls = watch(p, f);
-  unrolling(p, f);
-  cuda_line(p, "for (%s %s = %s; %s; %s) {", cuda_cname(cuda_var_ctype(p, f->index)), i, lo,
-            condition(p, f, i, hi, step), next);
+  (far ? print_far : print_near)(p, f, &h);
   look(p, calls);
   p->watched += calls != NULL;
   nested(p, &f->body);

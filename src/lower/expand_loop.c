@@ -14,7 +14,7 @@
 #include "hopper.h"
 #include "ring.h"
 
-enum { STAGES = 3, MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4 };
+enum { STAGES = 3, MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4, MOST_STEP = 1 << 20 };
 
 /* ---------------------------------------------------------------- which loops */
 
@@ -155,7 +155,8 @@ static bool find_pipe(IrStmt *st, void *ctx) {
   Simple *s = ctx;
   int64_t step;
   if (st->kind != IRK_FOR || st->as.loop.loop != IRF_PIPELINED ||
-      !ir_is_const(st->as.loop.step, &step) || step < 1)
+      st->as.loop.index->type == DT_U64 || !ir_is_const(st->as.loop.step, &step) || step < 1 ||
+      step > MOST_STEP)
     return true;
   low_index_range(st->as.loop.index, st->as.loop.lo, st->as.loop.hi, st->as.loop.step);
   Pipe p = {.loop = st, .stages = st->as.loop.stages ? st->as.loop.stages : STAGES};
@@ -382,6 +383,7 @@ static void start(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
   IrVar *j = low_emit_for(s, "ahead", low_i32(s, 0), low_i32(s, p->ahead), low_i32(s, 1), &loop);
   IrBlock *before = low_enter(s, &loop->as.loop.body);
   IrExpr *by = low_mul(s, ir_cast(s->k, ir_ref(s->k, j), lo->type), p->loop->as.loop.step);
+  lo = low_with_room(s->k, lo, low_way(p->loop, p->ahead));
   IrVar *index = low_emit_let(s, "next", low_add(s, lo, by));
   fill(s, p, ir_ref(s->k, index), end, ir_ref(s->k, j));
   low_enter(s, before);
@@ -420,7 +422,7 @@ static IrExpr *take_stage(Simple *s, const Pipe *p, const IrVar *stage) {
 static void send_ahead(Simple *s, const Pipe *p, IrVar *stage, IrExpr *now, IrExpr *index,
                        IrExpr *end) {
   IrKernel *k = s->k;
-  int64_t back = p->stages - p->ahead, step = 1;
+  int64_t back = p->stages - p->ahead, way = low_way(p->loop, p->ahead);
   IrExpr *wraps =
       back == 1 ? ir_op2(k, OP_EQ, now, low_i32(s, 0)) : ir_op2(k, OP_LT, now, low_i32(s, back));
   IrExpr *wrapped = back == 1 ? low_i32(s, p->ahead) : low_add(s, now, low_i32(s, p->ahead));
@@ -428,8 +430,8 @@ static void send_ahead(Simple *s, const Pipe *p, IrVar *stage, IrExpr *now, IrEx
   put = ir_ref(k, low_emit_let(s, "put", put));
   IrExpr *last = ir_op2(k, OP_EQ, now, low_i32(s, p->stages - 1));
   low_emit_set(s, stage, ir_op3(k, OP_SELECT, last, low_i32(s, 0), low_add(s, now, low_i32(s, 1))));
-  ir_is_const(p->loop->as.loop.step, &step);
-  fill(s, p, low_add(s, index, ir_int_of(k, index->type, p->ahead * step)), end, put);
+  IrExpr *next = low_add(s, low_with_room(k, index, way), ir_int_of(k, index->type, way));
+  fill(s, p, next, end, put);
   set_stage(s, p, now);
 }
 
@@ -483,7 +485,7 @@ static void one_product(Simple *s, const Pipe *p, IrVar *stage, IrExpr *index, I
   IrExpr *step = p->loop->as.loop.step, *now = open_round(s, p, stage, index, end);
   mma_run(m);
   meet(s, p);
-  IrExpr *more = ir_op2(k, OP_GT, ir_op2(k, OP_SUB, end, index), step);
+  IrExpr *more = low_goes_on(k, index, end, step);
   IrVar *ahead = low_emit_let(s, "ahead", ir_op3(k, OP_SELECT, more, ir_ref(k, stage), now));
   set_stage(s, p, ir_ref(k, ahead));
   mma_load(m, low_i32(s, 0));

@@ -353,6 +353,7 @@ bool hopper_tile_loop(Simple *s, IrStmt *st) {
   IrExpr *blocks = ir_expr(k, OP_BLOCKS_X, DT_NONE, NULL, 0);
   IrVar *number = low_emit_for(s, "tile", block, tiles, blocks, &loop);
   number->lo = 0;
+  number->hi = LOWER_MOST_BLOCKS - 1;
   IrBlock *before = low_enter(s, &loop->as.loop.body);
   IrExpr *at = ir_ref(k, number);
   define_indices(s, t, t->turning ? turned(s, at, tiles, block, blocks) : at, n);

@@ -87,9 +87,12 @@ typedef struct LowerHook {
  * axis, 65,535 along each other. */
 typedef enum LowerGrid {
   LOWER_GRID_FITS,
-  LOWER_GRID_LONG, /* too many along a later axis, but fewer than 2^31 in all */
-  LOWER_GRID_HUGE  /* 2^31 or more in all */
+  LOWER_GRID_LONG, /* too many along a later axis, but no more than LOWER_MOST_BLOCKS in all */
+  LOWER_GRID_HUGE  /* more than that in all */
 } LowerGrid;
+
+/* Blocks that stay walk the program's by i32; the step past the last fits it too. */
+enum { LOWER_ROOM_BLOCKS = 1 << 20, LOWER_MOST_BLOCKS = INT32_MAX - LOWER_ROOM_BLOCKS };
 
 typedef struct LowerRequest {
   const Target *target;

@@ -12,7 +12,10 @@
 IrKernel *low_relabel(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 /* Scalar code of one block of threads, barriers between all that conflicts (simple.c). */
 IrKernel *low_simple(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
-/* The same with fragments in registers, vectors of memory and products of the tensor cores
+/* e, or less where e + n would wrap: the sum then is the greatest number of the type, which no loop
+ * reaches. Not of u64; n is not negative (simple_loop.c). */
+IrExpr *low_with_room(IrKernel *k, IrExpr *e, int64_t n);
+/* low_simple with fragments in registers, vectors of memory and products of the tensor cores
  * (expand.h); takes every statement of the scheduled level. */
 IrKernel *low_expand_dense(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);
 IrKernel *low_expand(Arena *a, const IrKernel *k, const LowerRequest *r, DiagSink *sink);

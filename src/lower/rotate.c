@@ -103,7 +103,9 @@ static IrStmt *rotated(IrKernel *k, IrStmt *loop) {
   after = sched_copy_block(k, &after);
   push_range(k, out, &before, 0, before.n);
   f->body = steady(k, &f->body, &x);
-  f->lo = ir_op2(k, OP_ADD, f->lo, f->step);
+  int64_t step = 1;
+  (void)ir_is_const(f->step, &step);
+  f->lo = ir_op2(k, OP_ADD, low_with_room(k, f->lo, step), f->step);
   sched_push(k, out, loop);
   push_range(k, out, &after, 0, after.n);
   return guard;
@@ -119,8 +121,8 @@ static int rotate_block(IrKernel *k, IrBlock *b) {
     IrStmt *s = b->v[i];
     for (int j = 0; s->kind != IRK_MAP && (inner = ir_nested(s, j)); j++)
       n += rotate_block(k, inner);
-    if (s->kind == IRK_FOR && ir_is_const(s->as.loop.step, &step) && step > 0 &&
-        find_shape(&s->as.loop.body, &x)) {
+    if (s->kind == IRK_FOR && s->as.loop.index->type != DT_U64 &&
+        ir_is_const(s->as.loop.step, &step) && step > 0 && find_shape(&s->as.loop.body, &x)) {
       b->v[i] = rotated(k, s);
       n++;
     }

@@ -177,14 +177,6 @@ static void lower_jump(Simple *s, const IrStmt *st) {
   low_emit(s, st->kind);
 }
 
-/* The iterations of a persistent loop that fall to this block: every blocks-th from its own on. */
-static void share_out(Simple *s, IrFor *f) {
-  DType t = f->index->type;
-  IrExpr *first = ir_op2(s->k, OP_MUL, ir_cast(s->k, s->block, t), f->step);
-  f->lo = ir_op2(s->k, OP_ADD, f->lo, first);
-  f->step = ir_op2(s->k, OP_MUL, f->step, ir_cast(s->k, s->blocks, t));
-}
-
 /* A step of zero would never end. Nothing after the fault is computed. */
 static void check_step(Simple *s, const IrFor *f) {
   int64_t c;
@@ -197,12 +189,21 @@ static void check_step(Simple *s, const IrFor *f) {
   low_enter(s, before);
 }
 
+/* The program's index where the loop counts by another. */
+static void bind_index(Simple *s, IrVar *v, IrExpr *value, IrBlock *body) {
+  IrBlock *before = low_enter(s, body);
+  IrStmt *let = low_emit(s, IRK_LET);
+  v->kind = IRV_LET;
+  let->as.let.var = v;
+  let->as.let.value = value;
+  low_enter(s, before);
+}
+
 /* Knobs of the schedule mean nothing here; the order of iterations is the program's. */
 static void lower_for(Simple *s, IrStmt *st) {
   IrFor f = st->as.loop;
   check_step(s, &f);
-  if (f.loop == IRF_PERSISTENT)
-    share_out(s, &f);
+  IrExpr *index = f.loop == IRF_PERSISTENT ? low_share_out(s, &f) : NULL;
   low_index_range(f.index, f.lo, f.hi, f.step);
   if (!(f.loop == IRF_UNROLL && s->in_map))
     f.loop = IRF_SERIAL;
@@ -213,6 +214,8 @@ static void lower_for(Simple *s, IrStmt *st) {
   size_t n = s->held.n;
   uint8_t *before = arena_copy(s->arena, s->held.v, n);
   s->loops++;
+  if (index)
+    bind_index(s, st->as.loop.index, index, &out->as.loop.body);
   lower_block(s, &st->as.loop.body, &out->as.loop.body);
   s->loops--;
   for (size_t i = 0; i < n; i++)

@@ -121,6 +121,14 @@ IrVar *low_emit_for(Simple *s, const char *name, IrExpr *lo, IrExpr *hi, IrExpr 
                     IrStmt **loop);
 void low_let_range(IrVar *v, const IrExpr *value); /* of a LET's own variable */
 void low_index_range(IrVar *v, const IrExpr *lo, const IrExpr *hi, const IrExpr *step);
+/* simple_loop.c: the iterations of a persistent loop that fall to this block: every blocks-th from
+ * its own on. Where their numbers might leave the index' type, the loop counts rounds instead, and
+ * the index is what is returned; else NULL. */
+IrExpr *low_share_out(Simple *s, IrFor *f);
+/* From the index of a round of a loop with a constant step to that of the n-th behind it. */
+int64_t low_way(const IrStmt *loop, int64_t n);
+/* Whether another round follows this one; the step is a constant, not negative. */
+IrExpr *low_goes_on(IrKernel *k, IrExpr *index, IrExpr *end, IrExpr *step);
 IrBlock *low_enter(Simple *s, IrBlock *into); /* returns what was before */
 void low_fail(Simple *s, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The statements of a parallel loop's or whole-tile expression's body. */

@@ -159,7 +159,7 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   if (k->grid_rank == 0)
     return k;
   if (r->grid == LOWER_GRID_HUGE)
-    return sched_decline(r, "2^31 tiles or more");
+    return sched_decline(r, "more tiles than i32 counts");
   if (k->cluster[0] > 1 || k->cluster[1] > 1 || k->cluster[2] > 1) {
     sched_note(r, "cluster = is left out: blocks walk the tiles, each by itself");
     memset(k->cluster, 0, sizeof k->cluster);

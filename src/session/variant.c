@@ -66,7 +66,7 @@ static LowerGrid grid_of(const Launch *l) {
   for (int i = 0; i < l->ir->grid_rank; i++) {
     int64_t n = l->b->grid[i], c = l->ir->cluster[i] > 1 ? l->ir->cluster[i] : 1;
     longs |= i > 0 && n > MOST / c * c;
-    if (n < 0 || n > INT32_MAX || all * n + c > INT32_MAX)
+    if (n < 0 || n > INT32_MAX || all * n + c > LOWER_MOST_BLOCKS)
       return LOWER_GRID_HUGE;
     all *= n ? n : 1;
   }

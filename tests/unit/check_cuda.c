@@ -345,15 +345,38 @@ START_TEST(loops) {
   CudaText *t = print_body(&f, "for i: i32 = 0, n, 1 { store C[i] = 0.0 }\n"
                                "for i: i32 = n, 0, -2 unroll(4) { store C[i] = 1.0 }\n"
                                "for i: i32 = 0, 8, 1 unroll { store C[i] = 2.0 }\n"
-                               "for i: i32 = 0, 100, n { store C[i] = 3.0 }\n"
+                               "for i: i32 = 0, 100, tid() - 5 { store C[i] = 3.0 }\n"
                                "for i: i64 = 0, 64, 1 { store C[i] = 3.0 }\n"
                                "var e: i32 = 4\n for i: i32 = 0, e, 1 { set e = e - 1 }\n");
   check_has(t, "unsigned polls = 0;\n  #pragma unroll 1\n  for (int i = 0; i < n; ++i) {");
   check_has(t, "#pragma unroll 4\n  for (int i_1 = n; i_1 > 0; i_1 += -2) {");
   check_has(t, "#pragma unroll\n  for (int i_2 = 0; i_2 < 8; ++i_2) {");
-  check_has(t, "n > 0 ? i_3 < 100 : n < 0 && i_3 > 100; i_3 += n) {");
+  check_has(t, "i_3_step > 0 ? i_3 < 100 : i_3_step < 0 && i_3 > 100; i_3 += i_3_step) {");
   check_has(t, "for (int i_4 = 0; i_4 < 64; ++i_4) {");
   check_has(t, "const int i_5_end = e;");
+  (void)compile(&f, t, "sm_90a");
+  teardown(&f);
+}
+END_TEST
+
+/* The step past the end does not fit: whether another round follows is asked before it is taken. */
+START_TEST(loops_that_end_far) {
+  Fixture f = setup();
+  CudaText *t = print_body(&f, "for i: i32 = 0, n, 64 { store C[i] = 0.0 }\n"
+                               "for i: i32 = n, 7, n { store C[i] = 1.0 }\n"
+                               "for i: i32 = 0, n, -2 { store C[i] = 2.0 }\n"
+                               "for i: i64 = 0, 9, 4294967296 { store C[i] = 3.0 }\n"
+                               "for i: i64 = max(i64(n) * 65536, 0), 9, 1 { store C[i] = 4.0 }\n"
+                               "for i: u32 = 0, u32(n), 2 { store C[i] = 5.0 }\n");
+  check_has(t, "bool on = 0 < n;\n  #pragma unroll 1\n  for (int i = 0; on; "
+               "on = (unsigned)n - (unsigned)i > (unsigned)64, "
+               "i = (int)((unsigned)i + (unsigned)64)) {");
+  check_has(t, "on_1 = n > 0 ? (unsigned)7 - (unsigned)i_1 > (unsigned)n : "
+               "(unsigned)i_1 - (unsigned)7 > 0u - (unsigned)n, ");
+  check_has(t, "on_2 = (unsigned)i_2 - (unsigned)n > 0u - (unsigned)-2, ");
+  check_has(t, "for (long long i_3 = 0; i_3 < 9; i_3 += 4294967296ll) {");
+  check_has(t, "for (long long i_4 = ");
+  check_has(t, "on_3 = (unsigned)i_5_end - (unsigned)i_5 > (unsigned)2u, ");
   (void)compile(&f, t, "sm_90a");
   teardown(&f);
 }
@@ -565,6 +588,7 @@ int main(void) {
   tcase_add_test(c, plain_operators_where_nothing_wraps);
   tcase_add_test(c, large_unsigned_may_be_negative);
   tcase_add_test(c, loops);
+  tcase_add_test(c, loops_that_end_far);
   tcase_add_test(c, while_loops_poll_the_stop_word);
   tcase_add_test(c, waits_poll_the_stop_word);
   tcase_add_test(c, long_loops_poll_the_stop_word);
