@@ -80,14 +80,12 @@ static EvalResult add_parts(EvalAgent *a, const EvalReportCode *c, int lane, Str
 
 /* The program's block, where the launch has other blocks: ", in block (2, 0)". */
 static void add_block(EvalAgent *a, const EvalReportCode *c, int lane, Str *out) {
-  int64_t index[3];
-  char list[100];
-  for (int i = 0; i < c->nblock; i++) {
+  int64_t index[3] = {0};
+  for (int i = 0; i < c->nblock && i < 3; i++) {
     const EvalReportPart *p = &c->part[c->nparts - c->nblock + i];
     index[i] = eval_int_at(p->type, value_at(a, c, p, lane));
   }
-  eval_list_text(index, c->nblock, list, sizeof list);
-  str_addf(out, c->nblock == 1 ? ", in block %s" : ", in block (%s)", list);
+  ir_say_block(index, c->nblock, out);
 }
 
 /* The message is part of the fault, not of the output. */

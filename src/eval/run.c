@@ -407,18 +407,10 @@ static void run_all(EvalLaunch *l) {
 void eval_launch_report(EvalLaunch *l, DiagSink *sink) {
   const EvalFault *f = &l->fault;
   const IrKernel *k = l->program->kernel;
-  const char *where = "";
-  const int64_t *i = l->fault_index;
-  if (f->block_named)
-    where = "";
-  else if (k->grid_rank == 1)
-    where = arena_printf(sink->arena, ", in block %lld", (long long)i[0]);
-  else if (k->grid_rank == 2)
-    where = arena_printf(sink->arena, ", in block (%lld, %lld)", (long long)i[0], (long long)i[1]);
-  else if (k->grid_rank == 3)
-    where = arena_printf(sink->arena, ", in block (%lld, %lld, %lld)", (long long)i[0],
-                         (long long)i[1], (long long)i[2]);
-  Diag *d = diag_add(sink, f->code, f->span, "%s%s", f->text, where);
+  Str where = str_new(sink->arena);
+  if (!f->block_named)
+    ir_say_block(l->fault_index, k->grid_rank, &where);
+  Diag *d = diag_add(sink, f->code, f->span, "%s%s", f->text, str_text(&where));
   if (f->other.file)
     diag_also(sink, d, f->other, "%s", f->other_text);
   if (f->hint[0])

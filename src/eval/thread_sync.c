@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/tensor.h"
 #include "thread_device.h"
 
 /* ---------------------------------------------------------------- named barriers */
@@ -238,32 +239,35 @@ EVAL_ROW(setmaxnreg_inc) {
 
 /* ---------------------------------------------------------------- checks compiled in */
 
-/* Of the program, where the operation says it: " in block (2, 0)". */
-static const char *named_block(const EvalOperand *o, int n, int lane, char *text, size_t size) {
-  size_t at = 0;
-  text[0] = '\0';
-  for (int i = 4; i < n && at < size; i++) {
-    const char *before = i > 4 ? ", " : n > 5 ? ", in block (" : ", in block ";
-    at +=
-        (size_t)snprintf(text + at, size - at, "%s%lld%s", before,
-                         (long long)eval_operand_int(&o[i], lane), n > 5 && i == n - 1 ? ")" : "");
+/* The words of a check, and the program's block where the operation says it. */
+static EvalResult fault_site(EvalAgent *a, const EvalOperand *o, int n, int lane) {
+  const IrKernel *k = a->block->program->kernel;
+  int64_t site = eval_operand_int(&o[1], lane), index[3] = {0};
+  int64_t value[2] = {eval_operand_int(&o[2], lane), eval_operand_int(&o[3], lane)};
+  Arena *arena = arena_new(NULL, "fault");
+  Str text = str_new(arena);
+  DiagCode code = E0478;
+  if (site >= 0 && (uint64_t)site < k->sites.n) {
+    code = k->sites.v[site].code;
+    scalar_print_in(k->sites.v[site].text, value, &text);
+  } else {
+    str_addf(&text, "thread %d: check %lld failed: index %lld, extent %lld",
+             a->id * EVAL_WARP + lane, (long long)site, (long long)value[0], (long long)value[1]);
   }
-  return text;
+  for (int i = 4; i < n && i < 7; i++)
+    index[i - 4] = eval_operand_int(&o[i], lane);
+  ir_say_block(index, n > 4 ? n - 4 : 0, &text);
+  eval_fault(a, code, "%s", str_text(&text));
+  a->block->fault.block_named = n > 4;
+  arena_free(arena);
+  return EVAL_FAULTED;
 }
 
 /* The first lane whose check fails is the fault, as on the device, where the record keeps the
  * first. */
 EVAL_ROW(fault) {
-  char block[100];
-  for (int i = 0; i < EVAL_WARP; i++) {
-    if (!eval_lane_on(a, i) || !eval_operand_int(&o[0], i))
-      continue;
-    eval_fault(a, E0478, "thread %d: check %lld failed: index %lld, extent %lld%s",
-               a->id * EVAL_WARP + i, (long long)eval_operand_int(&o[1], i),
-               (long long)eval_operand_int(&o[2], i), (long long)eval_operand_int(&o[3], i),
-               named_block(o, n, i, block, sizeof block));
-    a->block->fault.block_named = n > 4;
-    return EVAL_FAULTED;
-  }
+  for (int i = 0; i < EVAL_WARP; i++)
+    if (eval_lane_on(a, i) && eval_operand_int(&o[0], i))
+      return fault_site(a, o, n, i);
   return EVAL_OK;
 }

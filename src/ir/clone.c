@@ -228,8 +228,10 @@ IrKernel *ir_kernel_clone(Arena *a, const IrKernel *k) {
   clone_tmaps(&c);
   clone_channels(&c);
   clone_params(&c);
-  for (size_t i = 0; i < k->sites.n; i++)
-    VEC_PUSH(a, &c.to->sites, k->sites.v[i]); /* interned */
+  for (size_t i = 0; i < k->sites.n; i++) {
+    IrSite site = {k->sites.v[i].code, arena_printf(a, "%s", k->sites.v[i].text)};
+    VEC_PUSH(a, &c.to->sites, site);
+  }
   clone_head(&c);
   clone_block(&c, &c.to->pre, &k->pre);
   clone_block(&c, &c.to->body, &k->body);

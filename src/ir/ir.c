@@ -83,17 +83,6 @@ IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int 
   return c;
 }
 
-/* Sites are few, so a search does; equal texts share a number.
- * The number is the FAULT's second operand. */
-int ir_site(IrKernel *k, const char *text) {
-  const char *site = intern(k, text);
-  for (size_t i = 0; i < k->sites.n; i++)
-    if (k->sites.v[i] == site)
-      return (int)i;
-  VEC_PUSH(k->arena, &k->sites, site);
-  return (int)k->sites.n - 1;
-}
-
 /* From now on the tensor may have any stride on this axis, and ir_bind gives its value. */
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis) {
   if (buf->stride[axis])

@@ -35,8 +35,10 @@ IrBuffer *ir_buffer(IrKernel *k, IrSpace space, const char *name, DType dtype, i
                     IrExpr *const *extent);
 IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank);
 IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int ntiles);
-/* The number of a FAULT's text in k->sites, added where it is new. */
-int ir_site(IrKernel *k, const char *text);
+/* The number of a FAULT's words in k->sites, added where they are new. */
+int ir_site(IrKernel *k, DiagCode code, const char *text);
+/* Appends ", in block 3" or ", in block (2, 0)": of the program's grid of so many axes. */
+void ir_say_block(const int64_t *index, int rank, Str *out);
 /* The stride variable of an axis of a global buffer, made on first request. */
 IrVar *ir_stride(IrKernel *k, IrBuffer *buf, int axis);
 /* The number of multiprocessors, made on first request. */

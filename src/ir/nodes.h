@@ -428,6 +428,11 @@ typedef struct IrParam { /* in the order of the signature: inputs, then outputs,
   IrVar *var;            /* a scalar (IRV_PARAM) */
 } IrParam;
 
+typedef struct IrSite {
+  DiagCode code;    /* E0478 where the program's text gives none */
+  const char *text; /* "element [{0}] of A is outside its extents [{1}]" */
+} IrSite;
+
 struct IrKernel {
   Arena *arena;
   Names *names;
@@ -439,9 +444,7 @@ struct IrKernel {
   VEC(IrBuffer *) buffers;   /* by id */
   VEC(IrTmap *) tmaps;       /* by id */
   VEC(IrChannel *) channels; /* by id */
-  VEC(const char *)
-  sites;         /* thread level: what FAULT says, by its second operand: "index {0} is
-                    outside axis 1 of A, whose extent is {1}" */
+  VEC(IrSite) sites;         /* thread level: what FAULT says, by its second operand */
   IrBlock pre;   /* LETs of parameters and extents that the grid, tensor maps and scratch's
                     extents use; the body may use their variables too */
   int grid_rank; /* 0: one block */

@@ -341,8 +341,9 @@ static void print_head(Printer *p) {
   print_grid(p);
   print_launch(p);
   for (size_t i = 0; i < k->sites.n; i++) {
-    str_add(p->out, "  site ");
-    ir_put_string(p, k->sites.v[i]);
+    bool known = k->sites.v[i].code != E0478;
+    str_addf(p->out, "  site %s%s", known ? diag_name(k->sites.v[i].code) : "", known ? " " : "");
+    ir_put_string(p, k->sites.v[i].text);
     str_addc(p->out, '\n');
   }
 }

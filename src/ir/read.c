@@ -314,14 +314,18 @@ static bool read_head_number(Reader *r) {
   return true;
 }
 
-/* `site "text"`: the next number of a FAULT. */
+/* `site E0450 "text"`: the next number of a FAULT; without a code it is E0478. */
 static void read_site(Reader *r) {
+  IrSite site = {E0478, NULL};
+  if (r->tok.kind == TK_NAME &&
+      diag_find(arena_printf(r->arena, "%.*s", (int)r->tok.n, r->tok.text), &site.code))
+    ir_tok_next(r);
   if (r->tok.kind != TK_STRING) {
     ir_read_unexpected(r, "the text of a fault");
     return;
   }
-  const char *text = names_get(r->names, r->tok.string, strlen(r->tok.string));
-  VEC_PUSH(r->k->arena, &r->k->sites, text);
+  site.text = names_get(r->names, r->tok.string, strlen(r->tok.string));
+  VEC_PUSH(r->k->arena, &r->k->sites, site);
   ir_tok_next(r);
 }
 

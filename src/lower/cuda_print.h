@@ -140,7 +140,10 @@ bool cuda_available(Printer *p, const IrStmt *s);
 /* Of the two heights that products of f64 have, the one of sm_90. */
 bool cuda_is_tall_f64(const IrOp *op);
 /* Notes a place that a fault can name, and gives "fault, call, N" to name it with. */
-const char *cuda_site(Printer *p, Span span, const char *text);
+const char *cuda_site(Printer *p, CudaSite site);
+/* Axes of the program's block in a record that the launch's block fills: 0 where blocks stay and
+ * walk the program's. */
+int cuda_block_rank(const Printer *p);
 /* A line of the body: indentation, text, newline. */
 void cuda_line(Printer *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cuda_fail(Printer *p, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -8,12 +8,15 @@
  */
 #include "cuda_print.h"
 
-const char *cuda_site(Printer *p, Span span, const char *text) {
-  CudaSite site = {span, text};
+const char *cuda_site(Printer *p, CudaSite site) {
   (void)cuda_part(p, "ts_fault");
   p->fault = true;
   VEC_PUSH(p->a, &p->sites, site);
   return arena_printf(p->a, "fault, call, %zu", p->sites.n - 1);
+}
+
+int cuda_block_rank(const Printer *p) {
+  return p->few_blocks ? 0 : p->k->grid_rank;
 }
 
 /* The values of a report's parts, as many as there is room for; returns their number. */
@@ -63,7 +66,8 @@ static const char *assert_text(Printer *p, const IrReport *r) {
 static void print_assert(Printer *p, const IrStmt *s) {
   const IrReport *r = &s->as.report;
   IrExpr *used[3] = {r->cond, NULL, NULL};
-  const char *site = cuda_site(p, s->span, assert_text(p, r));
+  int rank = r->nblock ? r->nblock : cuda_block_rank(p);
+  const char *site = cuda_site(p, (CudaSite){s->span, E0460, assert_text(p, r), rank});
   size_t n = report_values(r, used + 1, 2);
   Str block = str_new(p->a);
   cuda_bind_shared(p, used, 3);

@@ -153,7 +153,9 @@ typedef struct CudaArg {
 /* A place that a device fault can name, by its index in the fault record. */
 typedef struct CudaSite {
   Span span;
-  const char *text; /* "index {0} is outside axis 1 of A, whose extent is {1}" */
+  DiagCode code;
+  const char *text; /* for scalar_print_in: "element [{0}] of A is outside its extents [{1}]" */
+  int rank; /* axes of the program's block in the record; 0: it has none, or is not the launch's */
 } CudaSite;
 /* A print statement, by its index in a record of the print ring: its values come in order, 64 bits
  * each (integers extended, floats as f64). */

@@ -183,7 +183,10 @@ static void check_step(Simple *s, const IrFor *f) {
   if (ir_is_const(f->step, &c) && c != 0)
     return;
   IrExpr *zero = ir_int_of(s->k, f->step->type, 0), *bad = ir_op2(s->k, OP_EQ, f->step, zero);
-  low_emit_fault(s, bad, "the loop's step is zero", zero, zero);
+  Span at = s->at;
+  s->at = f->step_span.file ? f->step_span : at;
+  low_emit_fault(s, bad, (IrSite){E0454, "the step of this loop is 0"}, zero, zero);
+  s->at = at;
   IrBlock *before = low_enter(s, &low_emit_if(s, bad)->as.if_.then);
   low_emit(s, IRK_RETURN);
   low_enter(s, before);

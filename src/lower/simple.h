@@ -161,7 +161,8 @@ IrAccess low_access_at(Simple *s, IrBuffer *b,
 /* FAULTs for the axes that the indices may leave; NULL where they cannot, else whether they do. */
 IrExpr *low_check_access(Simple *s, const IrAccess *a);
 IrExpr *low_extent_of(Simple *s, const IrBuffer *b, int axis); /* i64, of the program's tile */
-IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y);
+const char *low_extent_text(Simple *s, const IrBuffer *b, int axis); /* "_": at run time only */
+IrExpr *low_emit_fault(Simple *s, IrExpr *bad, IrSite site, IrExpr *x, IrExpr *y);
 
 /* Extents of a region or tile. */
 typedef struct Shape {

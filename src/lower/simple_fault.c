@@ -22,11 +22,11 @@ static void check_own(Simple *s, IrExpr *e) {
   int64_t lo, hi;
   bool known = ir_range(y, &lo, &hi);
   if (is_division(e->op) && !(known && (lo > 0 || hi < 0)))
-    low_emit_fault(s, ir_op2(k, OP_EQ, y, zero), "integer division by zero", x,
+    low_emit_fault(s, ir_op2(k, OP_EQ, y, zero), (IrSite){E0452, "integer division by zero"}, x,
                    ir_cast(k, y, DT_I64));
   else if (e->op == OP_POW && dtype_is_signed(y->type) && !(known && lo >= 0))
-    low_emit_fault(s, ir_op2(k, OP_LT, y, zero),
-                   "power of an integer with the negative exponent {1}", x, ir_cast(k, y, DT_I64));
+    low_emit_fault(s, ir_op2(k, OP_LT, y, zero), (IrSite){E0453, "an integer to a negative power"},
+                   x, ir_cast(k, y, DT_I64));
   s->at = at;
 }
 

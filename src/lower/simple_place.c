@@ -409,12 +409,13 @@ IrAccess low_access_at(Simple *s, IrBuffer *b, IrExpr *const *index) {
 }
 
 /* Returns the condition, so that a check is one expression for its caller. */
-IrExpr *low_emit_fault(Simple *s, IrExpr *bad, const char *text, IrExpr *x, IrExpr *y) {
+IrExpr *low_emit_fault(Simple *s, IrExpr *bad, IrSite site, IrExpr *x, IrExpr *y) {
   IrKernel *k = s->k;
   IrStmt *st = low_emit(s, IRK_OP);
   IrOperand *o = ARENA_ARRAY(k->arena, IrOperand, 4);
   o[0] = (IrOperand){.kind = IRO_EXPR, .expr = bad};
-  o[1] = (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(k, DT_I32, ir_site(k, text))};
+  o[1] =
+      (IrOperand){.kind = IRO_EXPR, .expr = ir_int_of(k, DT_I32, ir_site(k, site.code, site.text))};
   o[2] = (IrOperand){.kind = IRO_EXPR, .expr = x};
   o[3] = (IrOperand){.kind = IRO_EXPR, .expr = y};
   st->as.op = (IrOp){OP_FAULT, o, 4};
@@ -434,6 +435,32 @@ static IrExpr *outside(Simple *s, IrExpr *i, IrExpr *n) {
   return bad ? ir_op2(s->k, OP_OR, bad, past) : past;
 }
 
+/* An integer of the text, "_" where only the run knows it. */
+static const char *known_text(Simple *s, const IrExpr *e) {
+  int64_t n;
+  return ir_is_const(e, &n) ? arena_printf(s->arena, "%lld", (long long)n) : "_";
+}
+
+const char *low_extent_text(Simple *s, const IrBuffer *b, int axis) {
+  return known_text(s, low_extent_of(s, b, axis));
+}
+
+/* The record holds the index and the extent of the axis that is left; of the others only constants
+ * are said. */
+static const char *outside_text(Simple *s, const IrAccess *a, int axis) {
+  Str index = str_new(s->arena), extents = str_new(s->arena);
+  if (a->buf->arrivals)
+    return arena_printf(s->arena, "index {0} is outside axis %d of barrier %s, whose extent is {1}",
+                        axis, a->buf->name);
+  for (int i = 0; i < a->buf->rank; i++) {
+    const char *comma = i ? ", " : "";
+    str_addf(&index, "%s%s", comma, i == axis ? "{0}" : known_text(s, a->index[i]));
+    str_addf(&extents, "%s%s", comma, i == axis ? "{1}" : low_extent_text(s, a->buf, i));
+  }
+  return arena_printf(s->arena, "element [%s] of %s is outside its extents [%s]", str_text(&index),
+                      a->buf->name, str_text(&extents));
+}
+
 /* A FAULT for each axis that may be left, so that it names the axis. */
 IrExpr *low_check_access(Simple *s, const IrAccess *a) {
   IrExpr *bad = NULL;
@@ -448,10 +475,7 @@ IrExpr *low_check_access(Simple *s, const IrAccess *a) {
     if (!out)
       continue;
     out = ir_ref(s->k, low_emit_let(s, "outside", out));
-    low_emit_fault(s, out,
-                   arena_printf(s->arena, "index {0} is outside axis %d of %s, whose extent is {1}",
-                                i, a->buf->name),
-                   index, n);
+    low_emit_fault(s, out, (IrSite){E0450, outside_text(s, a, i)}, index, n);
     bad = bad ? ir_op2(s->k, OP_OR, bad, out) : out;
   }
   s->at = at;

@@ -86,7 +86,7 @@ static IrExpr *arg_line(Simple *s, OpCode op, const Line *l) {
   IrBlock *before, *then;
   if (line_count(l) == 0) {
     const char *text = arena_printf(s->arena, "%s of no elements has no answer", op_info(op)->name);
-    low_emit_fault(s, ir_bool(s->k, true), text, low_i64(s, 0), low_i64(s, 0));
+    low_emit_fault(s, ir_bool(s->k, true), (IrSite){E0457, text}, low_i64(s, 0), low_i64(s, 0));
     return low_i32(s, 0);
   }
   IrVar *best = low_emit_var(s, "best", ir_ref(s->k, load_line(s, l, low_i64(s, 0))));

@@ -161,11 +161,11 @@ void low_check_region(Simple *s, const IrRegion *r, IrExpr **ok) {
     if (!in)
       continue;
     IrVar *bad = low_emit_let(s, "outside", ir_op1(s->k, OP_NOT, in));
-    low_emit_fault(s, ir_ref(s->k, bad),
-                   arena_printf(s->arena,
-                                "the region of %s begins at {0} on axis %d, whose extent is {1}",
-                                r->buf->name, d),
-                   x->origin, n);
+    const char *text = arena_printf(s->arena,
+                                    "the region reaches from {0} to {1} along axis %d of %s, whose "
+                                    "extent is %s",
+                                    d, r->buf->name, low_extent_text(s, r->buf, d));
+    low_emit_fault(s, ir_ref(s->k, bad), (IrSite){E0456, text}, x->origin, last);
     *ok = low_both(s, *ok, ir_op1(s->k, OP_NOT, ir_ref(s->k, bad)));
   }
   s->at = at;

@@ -6,42 +6,20 @@
  */
 #include "device.h"
 
-/* A value of 64 bits as an integer or, of a float, as its f64. */
-static void add_bits(uint64_t bits, bool is_float, Str *out) {
-  Scalar x = {.type = is_float ? DT_F64 : DT_I64, .as.u = bits};
-  scalar_print(x, out);
-}
-
-/* Replaces {0} and {1}, {0f} and {1f} where they are floats, in a site's text. */
-static void add_site_text(const char *text, const int64_t value[2], Str *out) {
-  for (; *text; text++) {
-    size_t n = text[0] == '{' && (text[1] == '0' || text[1] == '1') ? 2 + (text[2] == 'f') : 0;
-    if (n > 0 && text[n] == '}') {
-      add_bits((uint64_t)value[text[1] - '0'], n == 3, out);
-      text += n;
-    } else {
-      str_addc(out, *text);
-    }
-  }
-}
-
-/* The record names the call and the check in it; the text of the check is the printer's, with
- * the index and extent put in. */
+/* The record names the call and the check in it; code and words of the check are the printer's,
+ * with its values put in: what the evaluator says, as far as the record goes. */
 static void report_fault(Session *s, const GpuFault *f) {
   SessionGpu *g = s->gpu;
   const Queued *q = f->call < g->nqueued ? &g->queued[f->call] : NULL;
+  bool known = q && f->site < (uint32_t)q->text->nsites;
+  CudaSite site = {{NULL, 0, 0}, E0478, "a check on the device failed: {0}, {1}", 0};
+  site = known ? q->text->site[f->site] : site;
+  int64_t block[3] = {f->block[0], f->block[1], f->block[2]};
   Str text = session_str(s);
-  Span span = {NULL, 0, 0};
-  if (q && f->site < (uint32_t)q->text->nsites) {
-    const CudaSite *place = &q->text->site[f->site];
-    add_site_text(place->text, f->value, &text);
-    span = place->span;
-  } else {
-    str_add(&text, "a fault was recorded on the device");
-  }
-  str_addf(&text, " (block %u, %u, %u)", f->block[0], f->block[1], f->block[2]);
-  diag_add(&s->diags, E0421, span, "%s", str_text(&text));
-  Span call = q ? q->span : span;
+  scalar_print_in(site.text, f->value, &text);
+  ir_say_block(block, site.rank, &text);
+  diag_add(&s->diags, site.code, site.span, "%s", str_text(&text));
+  Span call = q ? q->span : site.span;
   const char *name = q ? q->name : "the kernel";
   g->nqueued = 0;
   session_fail_call(s, ST_FAIL, call, name);

@@ -362,3 +362,21 @@ void scalar_print(Scalar x, Str *out) {
     str_add_f64(out, decimal_value(&d));
   }
 }
+
+/* A value of 64 bits as an integer or, of a float, as its f64. */
+static void add_bits(int64_t bits, bool is_float, Str *out) {
+  Scalar x = {.type = is_float ? DT_F64 : DT_I64, .as.u = (uint64_t)bits};
+  scalar_print(x, out);
+}
+
+void scalar_print_in(const char *text, const int64_t value[2], Str *out) {
+  for (; *text; text++) {
+    size_t n = text[0] == '{' && (text[1] == '0' || text[1] == '1') ? 2 + (text[2] == 'f') : 0;
+    if (n > 0 && text[n] == '}') {
+      add_bits(value[text[1] - '0'], n == 3, out);
+      text += n;
+    } else {
+      str_addc(out, *text);
+    }
+  }
+}

@@ -274,5 +274,7 @@ typedef struct TensorPrint {
 void tensor_print(const Tensor *t, const TensorPrint *how, Str *out);
 /* The shortest text that reads back as the same value of its type. */
 void scalar_print(Scalar x, Str *out);
+/* Appends a text with values in its places {0} and {1}; {0f}: the bits of an f64. */
+void scalar_print_in(const char *text, const int64_t value[2], Str *out);
 
 #endif

@@ -155,7 +155,7 @@ START_TEST(thread_operations_of_sm_80_compile) {
   Fixture f = setup();
   const char *text =
       "kernel k thread(A: f16[N], n: i32) -> (C: f32[N]) {\n"
-      "  site \"{0} is not below {1}\"\n grid b = 4\n threads 128\n shared_bytes 4096\n"
+      "  site E0450 \"{0} is not below {1}\"\n grid b = 4\n threads 128\n shared_bytes 4096\n"
       "  let l: i32 = lane()\n reg a: u32[4]\n reg q: u32[2]\n reg d: f32[4]\n reg h: f16[8]\n reg "
       "u: u32[1]\n"
       "  for i: i32 = 0, 4, 1 unroll { store d[i] = 0.0 }\n"
@@ -183,6 +183,7 @@ START_TEST(thread_operations_of_sm_80_compile) {
     ck_assert(!m || m->gate);
     ck_assert_int_eq(t->nsites, 1);
     ck_assert_str_eq(t->site[0].text, "{0} is not below {1}");
+    ck_assert_int_eq(t->site[0].code, E0450);
     ck_assert_int_eq(t->arg[t->nargs - 2].kind, CUDA_ARG_FAULT);
   }
   teardown(&f);

@@ -616,7 +616,7 @@ static void head(Random *g) {
   for (int64_t i = below(g, 3); i > 0; i--)
     let(g, &k->pre);
   if (chance(g, 30))
-    ir_site(k, "index {0} is outside axis 1 of A, whose extent is {1}");
+    ir_site(k, E0450, "element [_, {0}] of A is outside its extents [_, {1}]");
   IrTmap *t = ir_tmap(k, "map", g->tensors.v[0], 2);
   for (int i = 0; i < 2; i++) {
     t->dim[i] = expr(g, DT_I64, 2);
