@@ -443,6 +443,8 @@ void launch_evaluate(Launch *l, IrLevel level, EvalChecks checks) {
   if (!k)
     host_fail(l->s, E0822, l->span, "%s cannot be lowered to threads", l->name);
   Status status = launch_evaluate_kernel(l, k, program(l, k), checks, &l->s->diags);
+  if (status == ST_INTERRUPTED)
+    session_interrupt(l->s, l->span, "interrupted while %s ran", l->name);
   if (status != ST_OK)
     session_fail_call(l->s, status, l->span, l->name);
 }

@@ -63,7 +63,7 @@ static GpuImage *compile(Launch *l, const CudaText *text, bool ptx) {
   if (status == ST_OK)
     return image;
   if (status == ST_INTERRUPTED)
-    host_fail_with(s, status);
+    session_interrupt(s, l->span, "interrupted while %s was compiled", l->name);
   diag_add(&s->diags, status == ST_DEVICE ? E0822 : E0823, l->span, "%s", str_text(&why));
   host_fail_with(s, status);
 }

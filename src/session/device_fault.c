@@ -103,6 +103,19 @@ static void check_faults(Session *s) {
   s->gpu->nqueued = 0;
 }
 
+/* Which of several calls did not end the device does not say: the first is named, as the others
+ * wait for it or have ended. */
+static _Noreturn void interrupted(Session *s) {
+  SessionGpu *g = s->gpu;
+  Queued first = g->queued[0];
+  size_t more = g->nqueued - 1;
+  if (more)
+    session_interrupt(s, first.span,
+                      "interrupted while %s or one of the %zu calls after it ran on %s", first.name,
+                      more, g->name);
+  session_interrupt(s, first.span, "interrupted while %s ran on %s", first.name, g->name);
+}
+
 /* Cheap where nothing is queued, so it is called at the end of every text, test and prompt
  * entry. */
 void device_finish(Session *s) {
@@ -113,7 +126,7 @@ void device_finish(Session *s) {
   Status status = gpu_sync(s->gpu->gpu);
   s->times.kernel += base_now() - start;
   if (status == ST_INTERRUPTED)
-    host_fail_with(s, status);
+    interrupted(s);
   if (status != ST_OK) {
     s->gpu->nqueued = 0; /* a lost device is told of once; the CPU goes on */
     device_failed(s, last);

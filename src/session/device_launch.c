@@ -248,7 +248,7 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
   prepare(l, &p);
   Status status = gpu_time(l->s->gpu->gpu, o, launch_once, &p, out);
   if (status == ST_INTERRUPTED)
-    host_fail_with(l->s, status);
+    session_interrupt(l->s, l->span, "interrupted while %s was timed", l->name);
   if (status != ST_OK)
     device_failed(l->s, l->span);
   wrote(l);

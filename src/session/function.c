@@ -86,6 +86,7 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   const AstFn *ast = fn.as.obj->as.fn.ast;
   size_t vars = s->vars.n, frame = s->frame, block = s->block;
   Module *module = s->module;
+  Span doing = s->doing;
   session_stack(s, span);
   if (s->depth + 2 >= MAX_DEPTH || !guard_enter(s->guard))
     host_too_deep(s, span);
@@ -100,6 +101,7 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   Value result = val_nil();
   Flow flow = host_block(s, &ast->body, &result);
   s->depth--;
+  s->doing = doing;
   s->calls = here.up;
   host_drop_vars(s, vars);
   s->frame = frame;

@@ -98,6 +98,7 @@ struct Session {
   int importing;      /* files being imported: their bench and check statements do not run */
   bool write_failed;
   bool emitted;     /* --emit has printed its stage: the rest of the program is skipped */
+  Span doing;       /* the statement that runs, which an interrupt names */
   uint32_t ticks;   /* statements since the interrupt flag was last looked at */
   char *stack_base; /* address near the boundary, to bound the C stack */
   size_t stack_room;
@@ -122,6 +123,9 @@ struct Session {
 _Noreturn void session_fail_at(Session *s, Span span);
 /* Leaves after a run of a kernel failed; names the call beside the place in the kernel. */
 _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *name);
+/* Ctrl-C, with what it stopped: "interrupted while k ran". */
+_Noreturn void session_interrupt(Session *s, Span span, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
 /* Fails where --safe keeps the file closed: it is not among the program's arguments. */

@@ -478,6 +478,7 @@ static void do_simple(Session *s, const AstStmt *st, bool top) {
 Flow host_stmt(Session *s, const AstStmt *st, bool top, Value *result) {
   size_t temps = s->temps.n;
   Flow flow = FLOW_NEXT;
+  s->doing = st->span;
   session_poll(s);
   switch (st->kind) {
   case STMT_IF:

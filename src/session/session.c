@@ -89,6 +89,21 @@ const char *session_path(Session *s, const char *path) {
   return arena_printf(s->line, "%s/%s", from, path);
 }
 
+void session_interrupt(Session *s, Span span, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(s->line, fmt, ap);
+  va_end(ap);
+  diag_add(&s->diags, E0422, span, "%s", text);
+  guard_raise(s->guard, ST_INTERRUPTED);
+}
+
+/* Who raised it knew no better place than the statement. */
+static void say_interrupted(Session *s) {
+  if (s->diags.n == 0 || s->diags.v[s->diags.n - 1]->code != E0422)
+    diag_add(&s->diags, E0422, s->doing, "interrupted");
+}
+
 /* As it stands in the program, so that nothing is looked up to decide. */
 void session_allow(Session *s, const char *path, Span span) {
   if (!s->options.safe)
@@ -176,6 +191,8 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   s->depth = depth;
   host_drop_vars(s, vars);
   host_drop_temps(s, temps);
+  if (!outer && status == ST_INTERRUPTED)
+    say_interrupted(s);
   return status;
 }
 
