@@ -54,10 +54,10 @@ typedef struct Pipe { /* a loop that is a pipeline of cp.async (expand_loop.c) *
   IrStmt *copy[8];
   struct Gather *gather[8]; /* expand_gather.h: what that statement is instead; NULL: a COPY */
   int ncopies, stages;
-  int ahead;     /* rounds that are on their way while one is computed */
-  bool groups;   /* what it computes is one product of warpgroups */
+  int ahead;             /* rounds that are on their way while one is computed */
+  bool groups;           /* what it computes is one product of warpgroups */
   struct Counts *counts; /* expand_count.h */
-  bool prepares; /* something is computed or checked once, before the first round */
+  bool prepares;         /* something is computed or checked once, before the first round */
 } Pipe;
 
 typedef struct Iteration { /* how a MAP goes over registers */
