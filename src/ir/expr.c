@@ -223,6 +223,13 @@ bool ir_is_const(const IrExpr *e, int64_t *value) {
   return true;
 }
 
+bool ir_is_zero_bits(const IrExpr *e) {
+  if (e->op != OP_CONST)
+    return false;
+  const Scalar *v = &e->as.value;
+  return dtype_is_float(e->type) ? v->as.f == 0 && !signbit(v->as.f) : v->as.i == 0;
+}
+
 /* Constants are compared by value, so one test serves every integer type. */
 static bool is_int_const(const IrExpr *e, int64_t want) {
   int64_t c;

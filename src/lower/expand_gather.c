@@ -52,11 +52,6 @@ static size_t learn_lets(Find *f, const IrBlock *b, bool outermost) {
   return i;
 }
 
-static bool is_zero(const IrExpr *e) {
-  return e->op == OP_CONST &&
-         (dtype_is_float(e->type) ? e->as.value.as.f == 0 : e->as.value.as.i == 0);
-}
-
 /* `x = load A[…]; B[…] = x` */
 static bool find_move(Find *f, const IrBlock *b) {
   size_t i = learn_lets(f, b, false);
@@ -100,7 +95,7 @@ static bool find_body(Find *f) {
   if (branch->other.n == 0)
     return true;
   f->other = branch->other.v[0];
-  return f->other->kind == IRK_STORE && is_zero(f->other->as.access.value) &&
+  return f->other->kind == IRK_STORE && ir_is_zero_bits(f->other->as.access.value) &&
          same_index(&f->other->as.access.at, &f->store->as.access.at);
 }
 

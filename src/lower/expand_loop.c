@@ -49,11 +49,6 @@ static bool own_tile(Simple *s, IrBlock *body, const IrBuffer *b, IrStmt *writer
          in.all == all.all;
 }
 
-static bool is_zero(const IrExpr *e) {
-  return !e || (e->op == OP_CONST &&
-                (dtype_is_float(e->type) ? e->as.value.as.f == 0 : e->as.value.as.i == 0));
-}
-
 static bool steady(const IrExpr *e) {
   return !e || (!e->reads_mut && !e->may_fault);
 }
@@ -82,7 +77,7 @@ static bool can_prefetch(Simple *s, IrBlock *body, IrStmt *st) {
   const Place *p = low_place_of(s, c->dst.buf);
   int64_t width;
   return c->src.buf->space == IRS_GLOBAL && c->src.buf->role == IRR_IN && p->tile && !p->fragment &&
-         !p->printed && c->dst.buf->dtype == c->src.buf->dtype && is_zero(c->pad) &&
+         !p->printed && c->dst.buf->dtype == c->src.buf->dtype && (!c->pad || ir_is_zero_bits(c->pad)) &&
          !c->signal.buf && expand_whole(s, &c->dst) && p->rank > 0 && p->bytes > 0 &&
          own_tile(s, body, c->dst.buf, st) && source_ok(s, c, &width);
 }
