@@ -317,6 +317,6 @@ static double cost_warps(const Cost *c, const Target *t, int64_t sms) {
 double lower_cost(const IrKernel *k, const IrBinding *b, const Target *t, int64_t sms) {
   Cost c = cost_of_blocks(k, b);
   if (!c.first.size)
-    return -1;
+    return c.first.products == 1 ? cost_fma(k, t, c.rounds, tiles_of(b), sms) : -1;
   return t->arch < ARCH_SM90A ? cost_warps(&c, t, sms) : cost_groups(&c, t, sms);
 }

@@ -12,6 +12,9 @@ enum { MMA_ROWS = 16, MMA_COLUMNS = 8 }; /* of a result that one step adds to: 4
 /* Words of operands a thread that may wait for the next step, beside everything else. */
 enum { MMA_AHEAD = 48 };
 
+/* Threads of a warp along rows and columns of a result that no tensor core computes. */
+enum { FMA_LANE_ROWS = 4, FMA_LANE_COLUMNS = 8 };
+
 /* How operands of a dtype are multiplied. */
 typedef struct MmaKind {
   DType type;     /* of the instruction */
@@ -37,6 +40,10 @@ typedef struct Mma {
 /* Rows and columns of warps that share out a product's result: the shape that loads the least;
  * FALSE where none fits. whole_rows: each warp has whole rows. */
 bool mma_split_warps(const IrDot *d, int warps, bool whole_rows, int *rows, int *columns);
+/* The same of a result without tensor cores, of extent[0] x extent[1], each thread of which has
+ * width[0] rows, and width[1] columns, next to each other. */
+bool fma_split_warps(int warps, bool whole_rows, const int64_t *extent, const int64_t *width,
+                     int64_t *rows, int64_t *columns);
 /* n registers of the thread. */
 IrBuffer *mma_registers(Simple *s, const char *name, DType t, int64_t n);
 /* Loop over unrolled rounds, entered. */

@@ -10,7 +10,7 @@
 #include "expand_dot.h"
 #include "expand_side.h"
 
-enum { LANES = 16, UNROLLED = 8, MOST_WIDTH = 4, LANE_ROWS = 4, LANE_COLUMNS = 8 };
+enum { LANES = 16, UNROLLED = 8, MOST_WIDTH = 4 };
 
 bool expand_is_fma(Simple *s, const IrDot *d) {
   DType t = op_product_type(d->a.buf->dtype, d->b.buf->dtype);
@@ -47,27 +47,28 @@ bool expand_fma_along_k(Simple *s, const IrRegion *r, int side) {
 static Frag of_lanes(const int64_t *extent, const int64_t *width, int64_t warp_rows,
                      int64_t warp_columns) {
   Frag f = {.rank = 2, .extent = {extent[0], extent[1]}};
-  int64_t rows = width[0] * LANE_ROWS * warp_rows, columns = width[1] * LANE_COLUMNS * warp_columns;
+  int64_t rows = width[0] * FMA_LANE_ROWS * warp_rows,
+          columns = width[1] * FMA_LANE_COLUMNS * warp_columns;
   frag_push(f.reg, &f.nreg, (FragDigit){1, width[1], 1});
   frag_push(f.reg, &f.nreg, (FragDigit){1, extent[1] / columns, columns});
   frag_push(f.reg, &f.nreg, (FragDigit){0, width[0], 1});
   frag_push(f.reg, &f.nreg, (FragDigit){0, extent[0] / rows, rows});
   frag_push(f.thread, &f.nthread, (FragDigit){0, 2, width[0]});
-  frag_push(f.thread, &f.nthread, (FragDigit){1, LANE_COLUMNS, width[1]});
-  frag_push(f.thread, &f.nthread, (FragDigit){0, LANE_ROWS / 2, 2 * width[0]});
-  frag_push(f.thread, &f.nthread, (FragDigit){0, warp_rows, LANE_ROWS * width[0]});
-  frag_push(f.thread, &f.nthread, (FragDigit){1, warp_columns, LANE_COLUMNS * width[1]});
+  frag_push(f.thread, &f.nthread, (FragDigit){1, FMA_LANE_COLUMNS, width[1]});
+  frag_push(f.thread, &f.nthread, (FragDigit){0, FMA_LANE_ROWS / 2, 2 * width[0]});
+  frag_push(f.thread, &f.nthread, (FragDigit){0, warp_rows, FMA_LANE_ROWS * width[0]});
+  frag_push(f.thread, &f.nthread, (FragDigit){1, warp_columns, FMA_LANE_COLUMNS * width[1]});
   return f;
 }
 
 /* Rows and columns of warps whose threads load the least; FALSE where none fits. */
-static bool split_warps(Simple *s, const int64_t *extent, const int64_t *width, int64_t *rows,
-                        int64_t *columns) {
-  int64_t warps = s->threads / 32, best = -1;
+bool fma_split_warps(int warps, bool whole_rows, const int64_t *extent, const int64_t *width,
+                     int64_t *rows, int64_t *columns) {
+  int64_t best = -1;
   for (int64_t r = 1; r <= warps; r++) {
-    int64_t c = warps / r, m = LANE_ROWS * r, n = LANE_COLUMNS * c;
+    int64_t c = warps / r, m = FMA_LANE_ROWS * r, n = FMA_LANE_COLUMNS * c;
     if (r * c != warps || extent[0] % (m * width[0]) || extent[1] % (n * width[1]) ||
-        (s->whole_rows && c > 1))
+        (whole_rows && c > 1))
       continue;
     int64_t loads = extent[0] / m + extent[1] / n;
     if (best < 0 || loads < best) {
@@ -89,7 +90,7 @@ Frag expand_fma_frag(Simple *s, const IrDot *d) {
   for (int64_t most = MOST_WIDTH; most > 0; most /= 2) {
     for (int i = 0; i < 2; i++)
       width[i] = width[i] < most ? width[i] : most;
-    if (split_warps(s, extent, width, &rows, &columns))
+    if (fma_split_warps(s->threads / 32, s->whole_rows, extent, width, &rows, &columns))
       return of_lanes(extent, width, rows, columns);
   }
   return frag_rows_of(2, extent, 1, 1, s->threads, LANES);

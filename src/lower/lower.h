@@ -18,6 +18,7 @@ typedef struct Target {
   /* of a multiprocessor: */
   int registers;
   int threads, blocks; /* that it holds at a time */
+  int lanes;           /* fused steps of f32 a cycle */
   size_t shared;       /* bytes; of each block's share 1 KiB is the system's */
 } Target;
 

@@ -221,6 +221,47 @@ static void choose(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tune
     out->value[t->side[STAGES]] = stages_of(t, &best.p);
 }
 
+/* Without tensor cores: as many stages as rounds of that depth keep loads on their way for. */
+static int64_t stages_at(const Tuning *t, int64_t depth) {
+  return t->side[STAGES] < 0 ? 0 : depth <= 16 ? 4 : 3;
+}
+
+static void consider_fma(Tuning *t, Choice *best, const int64_t *tile) {
+  SpecStatic set[SIDES];
+  int side[SIDES] = {ROWS, COLUMNS, DEPTH, STAGES};
+  int64_t value[SIDES] = {tile[0], tile[1], tile[2], tile[2] ? stages_at(t, tile[2]) : 0};
+  size_t n = 0;
+  for (int i = 0; i < SIDES; i++)
+    if (value[i])
+      set[n++] = (SpecStatic){(size_t)t->side[side[i]], value[i]};
+  LowerProduct q;
+  const IrKernel *k = try_build(t, set, n);
+  double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
+  if (cost >= 0 && (best->cost < 0 || cost < best->cost * 0.995))
+    *best = (Choice){cost, q, {tile[0], tile[1], tile[2]}};
+}
+
+/* The same of a product that no tensor core multiplies: small tiles too, and any depth. */
+static void choose_fma(Tuning *t, const IrKernel *plain, const LowerProduct *p, Tuned *out) {
+  static const int64_t tile[][2] = {
+      {128, 256}, {256, 128}, {128, 128}, {64, 256}, {256, 64}, {64, 128}, {128, 64}, {64, 64},
+      {32, 128},  {128, 32},  {32, 64},   {64, 32},  {32, 32},  {16, 128}, {16, 64},  {16, 32}};
+  static const int64_t depth[] = {32, 16, 64};
+  Choice best = {.cost = cost_of(t, plain), .p = *p};
+  for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
+    for (size_t j = 0; j < (t->side[DEPTH] < 0 ? 1 : sizeof depth / sizeof *depth); j++)
+      consider_fma(t, &best,
+                   (int64_t[]){tile[i][0], tile[i][1], t->side[DEPTH] < 0 ? 0 : depth[j]});
+  if (!best.tile[0])
+    return;
+  out->value[t->side[ROWS]] = best.tile[0];
+  out->value[t->side[COLUMNS]] = best.tile[1];
+  if (best.tile[2])
+    out->value[t->side[DEPTH]] = best.tile[2];
+  if (best.tile[2] && t->side[STAGES] >= 0)
+    out->value[t->side[STAGES]] = stages_at(t, best.tile[2]);
+}
+
 /* ---------------------------------------------------------------- asserts */
 
 /* Whether its asserts hold; also where nothing is known, or where the arguments do not fit. */
@@ -374,23 +415,24 @@ static void make_key(Tuning *t, Str *key) {
   }
 }
 
-/* Products that tensor cores may multiply: the first tensor tells. */
+/* Products whose sizes are chosen by target: the first tensor tells. */
 static bool may_multiply(const Tuning *t) {
   size_t bits = 0;
   for (size_t i = 0; i < t->k->ninputs && !bits; i++)
     bits = t->args[i].given && t->args[i].tensor ? dtype_bits(t->args[i].dtype) : 0;
   bool gpu = t->s->options.arch || t->s->ahead ||
              (t->s->options.emit == EMIT_NOTHING && device_is_gpu(t->s));
-  return gpu && session_target(t->s)->arch >= ARCH_SM80 && bits >= 8 && bits <= 32;
+  return gpu && session_target(t->s)->arch >= ARCH_SM80 && bits >= 8;
 }
 
 static void choose_product(Tuning *t, const IrKernel *plain, Tuned *out) {
   LowerProduct p;
-  if (!lower_product(plain, &p) || !p.size || plain->threads)
+  if (!lower_product(plain, &p) || plain->threads ||
+      (!p.size && (p.products > 1 || p.result == DT_F64)))
     return;
   find_sides(t, &p);
   if (t->side[ROWS] >= 0 && t->side[COLUMNS] >= 0)
-    choose(t, plain, &p, out);
+    (p.size ? choose : choose_fma)(t, plain, &p, out);
 }
 
 static Tuned *find(Tuning *t) {
