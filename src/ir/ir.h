@@ -61,7 +61,8 @@ IrExpr *ir_op3(IrKernel *k, OpCode op, IrExpr *a, IrExpr *b, IrExpr *c);
 IrExpr *ir_expr(IrKernel *k, OpCode op, DType type, IrExpr *const *args, int nargs);
 IrExpr *ir_cast(IrKernel *k, IrExpr *e, DType type); /* e itself where it has the type */
 bool ir_is_const(const IrExpr *e, int64_t *value);   /* an integer constant */
-bool ir_is_zero_bits(const IrExpr *e); /* a constant that memory filled with zeros holds: not -0.0 */
+bool ir_is_zero_bits(
+    const IrExpr *e); /* a constant that memory filled with zeros holds: not -0.0 */
 
 /* Inclusive bounds of an integer expression, from constants and the variables' lo and hi; false
  * where nothing is known, or where it may wrap. */

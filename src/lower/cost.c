@@ -17,18 +17,20 @@ typedef struct Cost {
   const IrKernel *k;
   const IrBinding *b;
   LowerProduct first;
-  uint8_t *known;    /* by variable id: the value in b is that of this block */
-  double cycles;     /* of a tile */
-  double longest;    /* of the longest tile; cycles is the mean then */
-  double trips;      /* of the loops around */
-  double rounds;     /* products of a tile, each behind the one before */
-  int64_t rows;      /* of the first product's instructions: its own, or its columns */
-  int64_t registers; /* of a thread, for each 64 rows: of results … */
-  int64_t operand;   /* … and of the largest operand that lies in registers */
-  bool turned;       /* some product's operand goes through registers */
-  int loops;         /* around the statement in hand */
-  int64_t shared;    /* bytes, two stages of what loops load */
-  bool fits;         /* what warpgroups multiply */
+  uint8_t *known;         /* by variable id: the value in b is that of this block */
+  double cycles;          /* of a tile */
+  double longest;         /* of the longest tile; cycles is the mean then */
+  double trips;           /* of the loops around */
+  double rounds;          /* products of a tile, each behind the one before */
+  int64_t rows;           /* of the first product's instructions: its own, or its columns */
+  int64_t registers;      /* of a thread, for each 64 rows: of results … */
+  int64_t operand;        /* … and of the largest operand that lies in registers */
+  int64_t kept;           /* … and of tiles like the first result that its loop keeps beside it */
+  const IrBuffer *result; /* of the first product */
+  bool turned;            /* some product's operand goes through registers */
+  int loops;              /* around the statement in hand */
+  int64_t shared;         /* bytes, two stages of what loops load */
+  bool fits;              /* what warpgroups multiply */
 } Cost;
 
 enum { UNKNOWN_TRIPS = 16, TILE_CYCLES = 2400 };
@@ -119,8 +121,10 @@ static void add_product(Cost *c, const IrDot *d) {
   Turned turned = turned_of(c, d);
   int64_t rows = turned == TURNED_B ? n : m, columns = turned == TURNED_B ? m : n;
   c->turned |= turned != TURNED_NONE;
-  if (!c->first.products)
+  if (!c->first.products) {
     c->rows = rows;
+    c->result = d->c.buf;
+  }
   if (!c->first.products++)
     c->first = (LowerProduct){.products = 1,
                               .m = m,
@@ -169,6 +173,37 @@ static double loop_cycles(const LowerProduct *p) {
   return 424 + 0.038 * m * n + (n > 128 ? 0.041 * m * (n - 128) : 0);
 }
 
+/* Which tiles a loop has to do with, by buffer id: used in it, its own. */
+typedef struct Tiles {
+  const Cost *c;
+  uint8_t *seen, *own;
+  int64_t kept;
+} Tiles;
+
+static void note_tile(IrBuffer **b, unsigned how, void *ctx) {
+  Tiles *t = ctx;
+  const IrBuffer *x = *b, *r = t->c->result;
+  if (how & IR_DECLARES)
+    t->own[x->id] = true;
+  if (t->own[x->id] || t->seen[x->id] || x == r || x->space != IRS_FRAGMENT || x->rank != 2)
+    return;
+  t->seen[x->id] = true;
+  t->kept += sched_extent(x, 0) == sched_extent(r, 0) && sched_extent(x, 1) == sched_extent(r, 1);
+}
+
+static bool note_tiles(IrStmt *s, void *ctx) {
+  ir_visit(s, &(IrVisitor){.buffer = note_tile, .ctx = ctx});
+  return true;
+}
+
+/* Tiles of the first result's extents that a loop keeps: what sums of scaled products lie in. */
+static int64_t tiles_kept(const Cost *c, IrBlock *loop) {
+  size_t n = c->k->buffers.n;
+  Tiles t = {c, ARENA_ARRAY(c->k->arena, uint8_t, n), ARENA_ARRAY(c->k->arena, uint8_t, n), 0};
+  ir_walk(loop, note_tiles, &t);
+  return t.kept;
+}
+
 static void add_block(Cost *c, IrBlock *b) {
   IrBlock *inner;
   for (size_t i = 0; i < b->n; i++) {
@@ -189,6 +224,8 @@ static void add_block(Cost *c, IrBlock *b) {
     if (s->kind == IRK_FOR && c->first.products > products) {
       c->first.stages = s->as.loop.stages;
       c->cycles += c->first.products > products + 1 ? c->trips * loop_cycles(&c->first) : 0;
+      if (c->loops == 1 && products == 0 && c->rows > 0)
+        c->kept = tiles_kept(c, &s->as.loop.body) * (c->first.m * c->first.n / c->rows) / 2;
     }
     c->loops -= s->kind == IRK_FOR;
     c->trips = outer;
@@ -289,8 +326,10 @@ static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
   enum { BARRIERS = 1024 };
   const int limit[] = {0, 255, c->first.products > 2 || c->turned ? 240 : 232, 160};
   int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
+  int64_t kept = c->first.products == 1 ? c->kept : 0; /* chains are measured with theirs */
   if (!c->fits || blocks < 1 || blocks > 4 ||
-      (c->registers + c->operand) * (blocks / groups) + sched_other_registers(c->first.products) >
+      (c->registers + c->operand + kept) * (blocks / groups) +
+              sched_other_registers(c->first.products) >
           limit[groups])
     return -1;
   if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIERS))

@@ -77,9 +77,10 @@ static bool can_prefetch(Simple *s, IrBlock *body, IrStmt *st) {
   const Place *p = low_place_of(s, c->dst.buf);
   int64_t width;
   return c->src.buf->space == IRS_GLOBAL && c->src.buf->role == IRR_IN && p->tile && !p->fragment &&
-         !p->printed && c->dst.buf->dtype == c->src.buf->dtype && (!c->pad || ir_is_zero_bits(c->pad)) &&
-         !c->signal.buf && expand_whole(s, &c->dst) && p->rank > 0 && p->bytes > 0 &&
-         own_tile(s, body, c->dst.buf, st) && source_ok(s, c, &width);
+         !p->printed && c->dst.buf->dtype == c->src.buf->dtype &&
+         (!c->pad || ir_is_zero_bits(c->pad)) && !c->signal.buf && expand_whole(s, &c->dst) &&
+         p->rank > 0 && p->bytes > 0 && own_tile(s, body, c->dst.buf, st) &&
+         source_ok(s, c, &width);
 }
 
 /* A parallel loop that brings a tile its elements, of which none is written by anybody. */
