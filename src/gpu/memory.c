@@ -43,10 +43,15 @@ void gpu_kept_drop(Gpu *g) {
     kept_clear(g, &g->kept[i]);
 }
 
-/* Room for one more of this size; false: it goes to the driver. */
+/* Room for one more of this size; false: it goes to the driver. Where all is full of other sizes,
+ * which nobody may ask for any more, they go. */
 static bool kept_room(Gpu *g, Kept *k, size_t bytes) {
-  if (bytes > KEPT_BLOCK || g->kept_bytes + bytes > KEPT_ALL)
+  if (bytes > KEPT_BLOCK)
     return false;
+  if (g->kept_bytes + bytes > KEPT_ALL && k->n > 0 && k->bytes == bytes)
+    return false;
+  if (g->kept_bytes + bytes > KEPT_ALL)
+    gpu_kept_drop(g);
   if (k->bytes != bytes)
     kept_clear(g, k);
   k->bytes = bytes;

@@ -1,11 +1,11 @@
 /* expand_loop.c: pipelined loops of one role, by groups of cp.async.
  *
- * In: `for … pipelined(n)` whose body begins with copies of tensors that nobody writes into shared
- * tiles that only this loop uses. Out: a ring of n copies of each tile, which is filled n - 1
- * rounds ahead; one barrier a round. Always holds: a round's copies are in their own group, empty
- * where the loop ends before, so that a wait for n - 2 pending groups is one for this round's;
- * what is copied next goes where the round before has read, behind this round's barrier.
- * Tests: tests/unit/check_lower.c.
+ * In: `for … pipelined(n)` whose body begins with copies of tensors that nobody writes, or with
+ * gathers from such (expand_gather.h), into shared tiles that only this loop uses. Out: a ring of n
+ * copies of each tile, which is filled n - 1 rounds ahead; one barrier a round. Always holds: a
+ * round's copies are in their own group, empty where the loop ends before, so that a wait for n - 2
+ * pending groups is one for this round's; what is copied next goes where the round before has read,
+ * behind this round's barrier. Tests: tests/unit/check_lower.c.
  */
 #include "expand_count.h"
 #include "expand_dot.h"

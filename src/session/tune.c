@@ -1,8 +1,9 @@
 /* tune.c: sizes that the author left to the compiler (`auto`).
  *
  * In: a specialisation whose dtypes and static extents are bound, and the arguments' shapes. Out:
- * one `auto` parameter twice or half as large as often as it takes, where the kernel's asserts
- * would fail, or hold for a smaller one that no smaller one does (`assert N <= B`); the parameters
+ * one `auto` parameter twice or half as large as often as it takes, and others halved where that
+ * leaves no room, where the kernel's asserts would fail, or hold for a smaller one that no smaller
+ * one does (`assert N <= B`), the tile's other axis as much larger; the parameters
  * that decide a product's tile set to the sizes of least cost (lower_cost) of those that the
  * asserts allow. Which parameter decides what is found out by trying: the kernel is built with each
  * one set to a value that nothing else has. Always holds: what the program sets stays, results do
