@@ -9,6 +9,31 @@
 
 #include "sched.h"
 
+static bool mentions(const IrExpr *e, const bool *changes) {
+  bool does = e->op == OP_VAR && changes[e->as.var->id];
+  for (int i = 0; i < e->nargs; i++)
+    does |= mentions(e->arg[i], changes);
+  return does;
+}
+
+/* Divisors that could be zero are the same in all rounds, so that the first round's checks are
+ * those of all. */
+static bool checks_once(const IrExpr *e, const bool *changes) {
+  bool division = e->op == OP_FLOORDIV || e->op == OP_MOD || e->op == OP_CEILDIV, ok = true;
+  if (op_can_fault(e->op, e->type))
+    ok = division && !mentions(e->arg[1], changes);
+  for (int i = 0; i < e->nargs && ok; i++)
+    ok = !e->arg[i]->may_fault || checks_once(e->arg[i], changes);
+  return ok;
+}
+
+bool count_plain_let(const IrStmt *b, bool *changes) {
+  if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET || b->as.let.value->reads_mut)
+    return false;
+  changes[b->as.let.var->id] = mentions(b->as.let.value, changes);
+  return !b->as.let.value->may_fault || checks_once(b->as.let.value, changes);
+}
+
 static void note_inside(IrVar **v, void *ctx) {
   Counts *c = ctx;
   if ((*v)->id < c->nvars)

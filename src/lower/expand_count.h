@@ -19,6 +19,9 @@ typedef struct Counts {
   int n;
 } Counts;
 
+/* Whether it is a LET that a round can compute before its copies: divisors that could be zero are
+ * the same in all rounds. changes: by variable id, what is not; notes it of this one. */
+bool count_plain_let(const IrStmt *st, bool *changes);
 /* For a loop whose index goes from 0 on by 1; others' are not counted. */
 void count_begin(Simple *s, Counts *c, const IrStmt *loop);
 /* The expression of the loop's body with counters for its divisions of the round's number. */

@@ -188,13 +188,20 @@ bool expand_gather(Simple *s, IrStmt *st) {
     return false;
   ir_walk(&st->as.map.body, low_note_inner, s);
   low_fence(s);
+  IrBlock *before = s->out;
+  IrExpr *wrong = NULL;
   gather_declare(s, &g);
+  s->wrong = &wrong;
   gather_rows(s, &g);
-  if (g.out) {
+  s->wrong = NULL;
+  if (wrong) /* then indices mean nothing */
+    low_enter_if(s, ir_op1(s->k, OP_NOT, wrong));
+  if (g.out)
     take_all(s, &g);
-  } else {
+  else
     gather_send(s, &g, NULL, 0);
+  low_enter(s, before);
+  if (!g.out)
     wait_all(s);
-  }
   return true;
 }

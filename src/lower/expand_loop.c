@@ -89,32 +89,6 @@ static bool can_gather(Simple *s, IrStmt *loop, IrStmt *st, Gather *g) {
          own_tile(s, &loop->as.loop.body, g->tile, st);
 }
 
-static bool mentions(const IrExpr *e, const bool *changes) {
-  bool does = e->op == OP_VAR && changes[e->as.var->id];
-  for (int i = 0; i < e->nargs; i++)
-    does |= mentions(e->arg[i], changes);
-  return does;
-}
-
-/* Divisors that could be zero are the same in all rounds, so that the first round's checks are
- * those of all. */
-static bool checks_once(const IrExpr *e, const bool *changes) {
-  bool division = e->op == OP_FLOORDIV || e->op == OP_MOD || e->op == OP_CEILDIV, ok = true;
-  if (op_can_fault(e->op, e->type))
-    ok = division && !mentions(e->arg[1], changes);
-  for (int i = 0; i < e->nargs && ok; i++)
-    ok = !e->arg[i]->may_fault || checks_once(e->arg[i], changes);
-  return ok;
-}
-
-/* What a round computes before its copies; notes what is not the same in all rounds. */
-static bool plain_let(const IrStmt *b, bool *changes) {
-  if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET || b->as.let.value->reads_mut)
-    return false;
-  changes[b->as.let.var->id] = mentions(b->as.let.value, changes);
-  return !b->as.let.value->may_fault || checks_once(b->as.let.value, changes);
-}
-
 static IrBuffer *tile_of(const Pipe *p, int i) {
   return p->gather[i] ? p->gather[i]->tile : p->copy[i]->as.copy.dst.buf;
 }
@@ -140,7 +114,7 @@ static void find_copies(Simple *s, IrStmt *st, Pipe *p) {
       p->copy[p->ncopies++] = b;
     else if (b->kind == IRK_MAP)
       add_gather(s, st, b, p);
-    bool let = plain_let(b, changes), other = b->kind == IRK_ALLOC || b->kind == IRK_COPY;
+    bool let = count_plain_let(b, changes), other = b->kind == IRK_ALLOC || b->kind == IRK_COPY;
     if (p->ncopies == before && !other && !let)
       return;
     p->prepares |= let && b->as.let.value->may_fault;
@@ -497,20 +471,11 @@ static void load_first(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end, Mma *m
   low_enter(s, before);
 }
 
-/* What gathers compute once, and the checks of the LETs between them: of the first round, if there
- * is one. */
-static void prepare(Simple *s, Pipe *p, IrExpr *lo, IrExpr *end) {
+/* The checks of the first round's LETs. */
+static void check_lets(Simple *s, const Pipe *p, IrExpr *lo) {
   const IrBlock *body = &p->loop->as.loop.body;
   size_t n = s->k->vars.n;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
-  if (!p->prepares)
-    return;
-  p->counts = ARENA_NEW(s->arena, Counts);
-  count_begin(s, p->counts, p->loop);
-  for (int i = 0; i < p->ncopies; i++)
-    if (p->gather[i])
-      gather_declare(s, p->gather[i]);
-  IrBlock *before = low_enter(s, &low_emit_if(s, ir_op2(s->k, OP_LT, lo, end))->as.if_.then);
   to[p->loop->as.loop.index->id] = lo;
   for (size_t i = 0; i < body->n && (body->v[i]->kind == IRK_LET || body->v[i]->kind == IRK_ALLOC ||
                                      body->v[i]->kind == IRK_COPY || is_piped(p, body->v[i]));
@@ -523,11 +488,52 @@ static void prepare(Simple *s, Pipe *p, IrExpr *lo, IrExpr *end) {
     low_check_exprs(s, &let);
     (void)count_replace(s, p->counts, b->as.let.value); /* asks for the counters */
   }
+}
+
+/* A loop's end that can become its begin. */
+static IrVar *end_where_wrong(Simple *s, const IrExpr *lo, IrExpr *end) {
+  int64_t least, most, first, hi;
+  IrVar *v = low_emit_var(s, "last", end);
+  if (ir_range(end, &least, &most) && ir_range(lo, &first, &hi)) {
+    v->lo = first < least ? first : least;
+    v->hi = hi > most ? hi : most;
+  }
+  return v;
+}
+
+/* What gathers compute once, and the checks of the LETs between them: of the first round, if there
+ * is one. Where it ends: a fault is only noted, so a loop that divides by zero has no round, whose
+ * indices would mean nothing. */
+static IrExpr *prepare(Simple *s, Pipe *p, IrExpr *lo, IrExpr *end) {
+  IrBlock first = {0};
+  IrExpr *wrong = NULL;
+  if (!p->prepares)
+    return end;
+  p->counts = ARENA_NEW(s->arena, Counts);
+  count_begin(s, p->counts, p->loop);
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->gather[i])
+      gather_declare(s, p->gather[i]);
+  IrBlock *before = low_enter(s, &first);
+  s->wrong = &wrong;
+  check_lets(s, p, lo);
   for (int i = 0; i < p->ncopies; i++)
     if (p->gather[i])
       gather_rows(s, p->gather[i]);
+  s->wrong = NULL;
   low_enter(s, before);
+  IrVar *last = wrong ? end_where_wrong(s, lo, end) : NULL;
+  IrStmt *any = low_emit_if(s, ir_op2(s->k, OP_LT, lo, end));
+  any->as.if_.then = first;
+  if (wrong) {
+    low_enter(s, &any->as.if_.then);
+    low_enter(s, &low_emit_if(s, wrong)->as.if_.then);
+    low_emit_set(s, last, lo);
+    low_enter(s, before);
+    end = ir_ref(s->k, low_emit_let(s, "last", ir_ref(s->k, last)));
+  }
   count_declare(s, p->counts);
+  return end;
 }
 
 bool expand_pipe(Simple *s, IrStmt *st) {
@@ -550,7 +556,7 @@ bool expand_pipe(Simple *s, IrStmt *st) {
       VEC_PUSH(s->arena, &rest, f->body.v[i]);
   p->groups = of_groups(s, p, &rest);
   p->ahead = p->stages - 1;
-  prepare(s, p, lo, end);
+  end = prepare(s, p, lo, end);
   start(s, p, lo, end);
   IrVar *stage = low_emit_var(s, "stage", low_i32(s, 0));
   stage->lo = 0;

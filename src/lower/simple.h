@@ -101,6 +101,7 @@ typedef struct Simple {
   IrVar *left;              /* bool var: `return` was reached (slabs only) */
   IrExpr *block, *blocks;   /* linear index of the block and number of blocks, i64 */
   bool spread;              /* all blocks share out the iterations of the one loop there is */
+  IrExpr **wrong;           /* where checks of divisions note what they find; NULL: nowhere */
   int loops;                /* enclosing loops of the program, inside the loop over slabs */
   bool in_map; /* inside a parallel loop or whole-tile expression: one thread's program */
 } Simple;

@@ -11,6 +11,15 @@ static bool is_division(OpCode op) {
   return op == OP_FLOORDIV || op == OP_MOD || op == OP_CEILDIV;
 }
 
+/* What was found, for those who go no further then. */
+static void note(Simple *s, IrExpr *bad) {
+  const IrExpr *e = s->wrong ? *s->wrong : NULL;
+  while (e && e != bad && e->op == OP_OR && e->arg[1] != bad)
+    e = e->arg[0];
+  if (s->wrong && !(e && (e == bad || e->op == OP_OR)))
+    *s->wrong = *s->wrong ? ir_op2(s->k, OP_OR, *s->wrong, bad) : bad;
+}
+
 static void check_own(Simple *s, IrExpr *e) {
   IrKernel *k = s->k;
   if (!op_can_fault(e->op, e->type) || e->nargs != 2)
@@ -22,8 +31,8 @@ static void check_own(Simple *s, IrExpr *e) {
   int64_t lo, hi;
   bool known = ir_range(y, &lo, &hi);
   if (is_division(e->op) && !(known && (lo > 0 || hi < 0)))
-    low_emit_fault(s, ir_op2(k, OP_EQ, y, zero), (IrSite){E0452, "integer division by zero"}, x,
-                   ir_cast(k, y, DT_I64));
+    note(s, low_emit_fault(s, ir_op2(k, OP_EQ, y, zero),
+                           (IrSite){E0452, "integer division by zero"}, x, ir_cast(k, y, DT_I64)));
   else if (e->op == OP_POW && dtype_is_signed(y->type) && !(known && lo >= 0))
     low_emit_fault(s, ir_op2(k, OP_LT, y, zero), (IrSite){E0453, "an integer to a negative power"},
                    x, ir_cast(k, y, DT_I64));

@@ -310,6 +310,36 @@ START_TEST(gathers) {
 }
 END_TEST
 
+/* The rows of a tensor in turn: of one that has none, no element may be touched. */
+START_TEST(gathers_of_nothing) {
+  static const char text[] =
+      "kernel turn tile(A: f16[N, C], S: f16[D, M], B: f16[32, 16]) -> (Y: f32[M, 16]) {\n"
+      "  grid b = ceildiv(M, 32)\n"
+      "  shared t: f16[32, 32]\n"
+      "  shared u: f16[32, 16]\n"
+      "  fragment acc: f32[32, 16]\n"
+      "  map i, j in [32, 16] { store acc[i, j] = 0 }\n"
+      "  for s: i64 = 0, D, 1 pipelined(3) {\n"
+      "    let row: i64 = s % N\n"
+      "    parallel r, k in [32, 32] {\n"
+      "      if s * 32 + k < C {\n"
+      "        load x: f16 = A[row, s * 32 + k]\n"
+      "        store t[r, k] = x\n"
+      "      } else {\n"
+      "        store t[r, k] = 0\n"
+      "      }\n"
+      "    }\n"
+      "    copy u = B[0:+_, 0:+_]\n"
+      "    dot acc += t @ u\n"
+      "  }\n"
+      "  copy Y[b*32:+_, 0:+_] = acc\n"
+      "}\n";
+  same(text, "N=2,C=72,D=5,M=64");
+  same(text, "N=0,C=72,D=0,M=64");
+  faults(text, "N=0,C=720,D=5,M=64");
+}
+END_TEST
+
 /* Shapes that the tensor cores take, every way round, with ragged edges and both float types. */
 START_TEST(products_of_tensor_cores) {
   static const char *const ways[][2] = {
@@ -1341,6 +1371,7 @@ int main(void) {
   tcase_set_timeout(c, 120);
   tcase_add_test(c, products);
   tcase_add_test(c, gathers);
+  tcase_add_test(c, gathers_of_nothing);
   tcase_add_test(c, products_of_tensor_cores);
   tcase_add_test(c, layouts);
   tcase_add_test(c, products_of_other_types);
