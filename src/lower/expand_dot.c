@@ -367,8 +367,8 @@ bool expand_dot(Simple *s, IrStmt *st) {
 }
 
 bool mma_begin_ahead(Simple *s, const IrDot *d, Mma *m) {
-  if (!plan(s, d, m) || !d->accumulate || has_parts(&m->kind, d) || m->kg < 2 || !has_room(m) ||
-      low_place_of(s, d->a.buf)->frag)
+  if (d->unit == IRU_WGMMA || !plan(s, d, m) || !d->accumulate || has_parts(&m->kind, d) ||
+      m->kg < 2 || !has_room(m) || low_place_of(s, d->a.buf)->frag)
     return false;
   begin(m);
   return true;
