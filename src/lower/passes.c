@@ -52,11 +52,10 @@ static const Pass author[] = {
 };
 
 /* One role that loads and multiplies, where its threads write what warpgroups multiply. */
-static const Pass ring[] = {{"select", IR_SCHEDULED, low_select},
-                            {"ring", IR_SCHEDULED, low_ring},
-                            {"share", IR_SCHEDULED, low_ring_share},
-                            {"registers", IR_THREAD, low_expand},
-                            {"grid", IR_THREAD, low_grid}};
+static const Pass ring[] = {
+    {"select", IR_SCHEDULED, low_select},    {"ring", IR_SCHEDULED, low_ring},
+    {"share", IR_SCHEDULED, low_ring_share}, {"registers", IR_THREAD, low_expand},
+    {"powers", IR_THREAD, low_powers},       {"grid", IR_THREAD, low_grid}};
 
 /* One role; fragments in registers, memory in vectors. */
 static const Pass registers[] = {{"relabel", IR_SCHEDULED, low_relabel},
