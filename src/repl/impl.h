@@ -40,9 +40,10 @@ const char *repl_command_name(size_t i);
 /* "load FILE" and its line of help; false: there is no such command. */
 bool repl_command_help(const char *name, const char **arguments, const char **help);
 
-/* Writes to standard output, and diagnostics of the session to standard error. */
+/* Writes to standard output, and diagnostics of the session to standard error; an interrupted run
+ * is told in a word on standard output. */
 void repl_say(Repl *r, const char *text);
-void repl_report(Repl *r);
+void repl_report(Repl *r, Status status);
 /* Shows text and, unless the status is ST_OK, why it ended. */
 void repl_show(Repl *r, Status status, const Str *out);
 /* Runs one entry, complete or not; true: more lines are wanted. */

@@ -28,21 +28,23 @@ void repl_say(Repl *r, const char *text) {
   fflush(stdout);
 }
 
-/* Diagnostics go to standard error, after what was printed before them. */
-void repl_report(Repl *r) {
+/* Diagnostics go to standard error, after what was printed before them. Who pressed Ctrl-C at the
+ * prompt knows where: a word is enough. */
+void repl_report(Repl *r, Status status) {
   Str text = str_new(r->arena);
+  if (status == ST_INTERRUPTED) {
+    repl_say(r, "interrupted\n");
+    return;
+  }
   fflush(stdout);
   diag_format_all(session_diags(r->s), r->color, &text);
   io_write(stderr, str_text(&text), text.n);
 }
 
-/* What was shown before an error belongs before it. An interrupt has no diagnostic. */
+/* What was shown before an error belongs before it. */
 void repl_show(Repl *r, Status status, const Str *out) {
   repl_say(r, str_text(out));
-  if (status == ST_INTERRUPTED)
-    repl_say(r, "interrupted\n");
-  else
-    repl_report(r);
+  repl_report(r, status);
 }
 
 /* The terminal may have been resized since the last entry. */

@@ -54,8 +54,9 @@ void repl_restart(Repl *r) {
     repl_say(r, arena_printf(r->arena, "no folder can be made: %s\n", strerror(errno)));
     return;
   }
-  if (session_store(r->s, folder, &lost) != ST_OK) {
-    repl_report(r);
+  Status status = session_store(r->s, folder, &lost);
+  if (status != ST_OK) {
+    repl_report(r, status);
   } else if (!write_settings(r, folder, &lost)) {
     repl_say(r, arena_printf(r->arena, "%s cannot be written\n", folder));
   } else {

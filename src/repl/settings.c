@@ -73,10 +73,12 @@ void prompt_set(Repl *r, const char *rest) {
 
 /* Without a name it only says which; reset is a new process (resume.c). */
 void prompt_device(Repl *r, const char *rest) {
-  if (strcmp(rest, "reset") == 0)
+  bool reset = strcmp(rest, "reset") == 0;
+  Status status = *rest && !reset ? session_use_device(r->s, rest) : ST_OK;
+  if (reset)
     repl_restart(r);
-  else if (*rest && session_use_device(r->s, rest) != ST_OK)
-    repl_report(r);
+  else if (status != ST_OK)
+    repl_report(r, status);
   else
     repl_say(r, arena_printf(r->arena, "%s\n", session_device(r->s)));
 }

@@ -121,7 +121,7 @@ void prompt_sass(Repl *r, const char *rest) {
   }
   Status status = session_emit_call(r->s, rest, strlen(rest), EMIT_CUBIN, &cubin);
   if (status != ST_OK) {
-    repl_report(r);
+    repl_report(r, status);
     return;
   }
   if (write_cubin(&cubin, name))

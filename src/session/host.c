@@ -60,6 +60,7 @@ Status host_enter(Session *s, HostRun *r) {
   Arena *line = s->line, *mine = entry_arena(s);
   DiagSink diags = s->diags;
   const Unit *units = s->units;
+  Span doing = s->doing;
   if (!mine) {
     r->text = "calls are nested too deeply\n";
     return r->status = ST_FAIL;
@@ -71,6 +72,7 @@ Status host_enter(Session *s, HostRun *r) {
   if (s->diags.n > 0 || r->status != ST_OK)
     explain(s, r);
   s->entry--;
+  s->doing = doing; /* one of the entry's lies in a text that may go now */
   if (s->units != units)
     session_free_units(s, units);
   Arena *scratch = s->depth + 1 < s->nscratch ? s->scratches[s->depth + 1] : NULL;

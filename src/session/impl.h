@@ -98,7 +98,7 @@ struct Session {
   int importing;      /* files being imported: their bench and check statements do not run */
   bool write_failed;
   bool emitted;     /* --emit has printed its stage: the rest of the program is skipped */
-  Span doing;       /* the statement that runs, which an interrupt names */
+  Span doing;       /* the statement that runs, or none: an interrupt names it */
   uint32_t ticks;   /* statements since the interrupt flag was last looked at */
   char *stack_base; /* address near the boundary, to bound the C stack */
   size_t stack_room;

@@ -382,6 +382,7 @@ void session_begin(Session *s) {
     if (arena_bytes(s->scratches[i]) > 0)
       arena_reset(s->scratches[i]);
   device_forget(s); /* of a run that failed: its places lie in texts that go now */
+  s->doing = (Span){NULL, 0, 0};
   session_free_units(s, NULL);
 }
 

@@ -111,6 +111,23 @@ START_TEST(interrupt) {
 }
 END_TEST
 
+/* A command of the prompt runs no statement: the place of the last one, whose text is gone, is not
+ * named. */
+START_TEST(interrupted_without_a_statement) {
+  Arena *a = arena_new(NULL, "test");
+  Str text = str_new(a);
+  const char call[] = "add(ones(f32, 4), ones(f32, 4))";
+  ck_assert_int_eq(run(add_kernel), ST_OK);
+  ck_assert_int_eq(run("let x = 1"), ST_OK);
+  flag = 1;
+  ck_assert_int_eq(session_emit_call(s, call, strlen(call), EMIT_IR, &text), ST_INTERRUPTED);
+  ck_assert_uint_eq(session_diags(s)->n, 1);
+  ck_assert_int_eq(session_diags(s)->v[0]->code, E0422);
+  ck_assert_ptr_null(session_diags(s)->v[0]->span.file);
+  arena_free(a);
+}
+END_TEST
+
 START_TEST(calls_kernels) {
   ck_assert_int_eq(run(add_kernel), ST_OK);
   ck_assert_int_eq(run("let a = randn(f32, 200)\nlet b = randn(f32, 200)\n"
@@ -263,11 +280,22 @@ int main(void) {
   TCase *c = tcase_create("session");
   tcase_set_timeout(c, 60);
   tcase_add_checked_fixture(c, setup, teardown);
-  const TTest *const tests[] = {runs_and_keeps, statuses,         error_leaves_nothing,
-                                deep_recursion, prompt,           interrupt,
-                                calls_kernels,  kernel_arguments, functions_replaced,
-                                runs_tests,     filters_tests,    looks_in,
-                                emits_ir,       full_device,      rates_of_products};
+  const TTest *const tests[] = {runs_and_keeps,
+                                statuses,
+                                error_leaves_nothing,
+                                deep_recursion,
+                                prompt,
+                                interrupt,
+                                calls_kernels,
+                                kernel_arguments,
+                                functions_replaced,
+                                runs_tests,
+                                filters_tests,
+                                looks_in,
+                                emits_ir,
+                                full_device,
+                                rates_of_products,
+                                interrupted_without_a_statement};
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
     tcase_add_test(c, tests[i]);
   suite_add_tcase(suite, c);
