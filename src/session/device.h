@@ -70,9 +70,12 @@ GpuPtr device_address(const Tensor *t);
  * the output, where memory is short. */
 Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
                       Span where);
+/* The same; NULL where memory is short. */
+Tensor *device_tensor_if_room(Session *s, DType t, int rank, const int64_t *extent,
+                              const char *name, Span where);
 /* Room on the device for the launch's packed copies, and queues filling them: before each launch.
- */
-void device_pack(Launch *l);
+ * False: memory is short, and from here on the launch packs nothing: its program is another. */
+bool device_pack(Launch *l);
 Status device_pack_queue(Launch *l);
 /* Which parameter of the thread level a buffer is: the launch's have the same places, behind them
  * stands what lowering added; params.n: none. */

@@ -18,8 +18,8 @@ GpuPtr device_address(const Tensor *t) {
   return b->p + (uint64_t)(t->offset * (int64_t)dtype_size(t->dtype));
 }
 
-/* Before memory is reported as short, Lua gives back what it no longer uses. */
-static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where) {
+/* NULL: memory is short, though Lua gave back what it no longer uses; gpu_why says how short. */
+static Buffer *try_buffer(Session *s, size_t bytes, const char *name, Span where) {
   Gpu *gpu = s->gpu->gpu;
   Buffer *b = session_alloc(s, sizeof *b);
   b->g = s->gpu;
@@ -30,7 +30,16 @@ static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where
   if (status == ST_OK)
     return b;
   free(b);
-  device_failed(s, where);
+  if (status != ST_NOMEM)
+    device_failed(s, where);
+  return NULL;
+}
+
+static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where) {
+  Buffer *b = try_buffer(s, bytes, name, where);
+  if (!b)
+    device_failed(s, where);
+  return b;
 }
 
 /* Room on the device for a whole storage, not filled. */
@@ -45,15 +54,25 @@ Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where)
 }
 
 /* Host memory comes only when somebody looks at the result there. */
-Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
-                      Span where) {
+Tensor *device_tensor_if_room(Session *s, DType t, int rank, const int64_t *extent,
+                              const char *name, Span where) {
   Str why = session_str(s);
   int64_t bytes = (int64_t)dtype_size(t);
   for (int i = 0; i < rank; i++)
     bytes *= extent[i]; /* of a shape that an earlier call had: cannot overflow */
-  Buffer *b = new_buffer(s, (size_t)bytes, name, where);
+  Buffer *b = try_buffer(s, (size_t)bytes, name, where);
+  if (!b)
+    return NULL;
   Tensor *out = tensor_new_on_device(t, rank, extent, &s->gpu->device, b, &why);
   return host_new_tensor(s, out, &why, where).as.tensor;
+}
+
+Tensor *device_tensor(Session *s, DType t, int rank, const int64_t *extent, const char *name,
+                      Span where) {
+  Tensor *out = device_tensor_if_room(s, t, rank, extent, name, where);
+  if (!out)
+    device_failed(s, where);
+  return out;
 }
 
 /* A device copy of the whole storage, filled from the host where it is not the kernel's to write.
@@ -173,7 +192,8 @@ static void prepare(Launch *l, DevicePrepared *out) {
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
       to_device(l, i);
-  device_pack(l);
+  if (!device_pack(l))
+    p = device_program(l); /* which reads the tensors themselves */
   IrBinding *b = launch_rebind(l, p->ir);
   for (size_t i = 0; i < l->nscratch; i++)
     device_buffer(l, l->scratch[i]->storage, "scratch", l->span);

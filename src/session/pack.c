@@ -13,7 +13,7 @@
 
 #include "device.h"
 
-enum { PACK_BYTES = 128, BULK_BYTES = 16, MOST_COPIES = 64 };
+enum { PACK_BYTES = 128, BULK_BYTES = 16, MOST_COPIES = 64, MOST_PITCH = INT32_MAX };
 /* Seconds: of an operation of a product whose operands come by elements, above one by bulk copies
  * (90 and 600 TFLOP/s); of a byte that is copied; of starting a copy. */
 static const double slower = 1 / 90e12 - 1 / 600e12, copied_byte = 2 / 1.5e12, copy_start = 4e-6;
@@ -44,7 +44,8 @@ typedef struct Packing {
   int64_t copies, from, to;        /* so many, so far apart in the tensor and in the copy */
 } Packing;
 
-/* FALSE: not so few rectangles. unit: its axis of stride 1; strides are positive. */
+/* FALSE: not so few rectangles, or rows further apart than the driver's copies take. unit: its axis
+ * of stride 1; strides are positive. */
 static bool packing_of(const Tensor *t, int unit, Packing *p) {
   int axis[TENSOR_MAX_RANK], d = 1;
   int64_t unit_bytes = (int64_t)dtype_size(t->dtype), row = PACK_BYTES / unit_bytes;
@@ -64,7 +65,8 @@ static bool packing_of(const Tensor *t, int unit, Packing *p) {
     p->from = t->stride[axis[d]];
     p->to = p->stride[axis[d]];
   }
-  return d + 1 >= t->rank && p->copies <= MOST_COPIES && t->extent[unit] <= p->pitch;
+  return d + 1 >= t->rank && p->copies <= MOST_COPIES && t->extent[unit] <= p->pitch &&
+         p->pitch <= MOST_PITCH / unit_bytes && p->wide <= MOST_PITCH / unit_bytes;
 }
 
 /* What is known of the copy. */
@@ -157,15 +159,21 @@ void launch_pack_here(Launch *l, const IrKernel *k, IrBinding *b) {
       pack_here(l, i, &b->tensor[k->params.v[i].buf->id]);
 }
 
-void device_pack(Launch *l) {
+/* What makes a call faster must not make it fail. */
+bool device_pack(Launch *l) {
   for (size_t i = 0; l->pack && i < l->n; i++) {
     Packing p;
     if (!l->pack[i])
       continue;
     find_packing(l, i, &p);
-    l->packed[i] = device_tensor(l->s, l->tensor[i]->dtype, 1, &p.elements,
-                                 l->ir->params.v[i].buf->name, l->where[i]);
+    l->packed[i] = device_tensor_if_room(l->s, l->tensor[i]->dtype, 1, &p.elements,
+                                         l->ir->params.v[i].buf->name, l->where[i]);
+    if (!l->packed[i]) {
+      l->pack = NULL;
+      return false;
+    }
   }
+  return true;
 }
 
 static Status copy_rows(Launch *l, size_t i) {

@@ -304,6 +304,25 @@ START_TEST(out_of_memory_is_named) {
 }
 END_TEST
 
+/* A product that reads rows of 901 elements through a copy reads them where they lie if there is no
+ * room for that copy. */
+START_TEST(packing_takes_no_memory_that_is_not_there) {
+  const char *const memory[] = {"10000000", "40000000"};
+  for (int i = 0; i < 2; i++) {
+    setenv("FAKE_CUDA_MEMORY", memory[i], 1);
+    Session *s = open_session("cuda:0");
+    must(s, OTHERS "let a, b = (ones(f16, 1001, 901), ones(f16, 901, 1208))\n");
+    int before = fake.launches();
+    fake.inject("cuMemcpy2DAsync_v2", 1, UNKNOWN);
+    Status status = run(s, "let c = mm(a, b)");
+    ck_assert_msg(status == (i ? ST_DEVICE : ST_OK), "%d: %s", i, message(s));
+    ck_assert_int_eq(fake.launches() - before, !i);
+    session_free(s);
+    fake.renew();
+  }
+}
+END_TEST
+
 /* Devices stay open, each with its context; tensors follow the kernel. */
 START_TEST(several_devices) {
   Session *s = open_session("cuda:0");
@@ -594,6 +613,7 @@ int main(void) {
   tcase_add_test(c, large_copies_are_staged);
   tcase_add_test(c, memory_comes_from_the_pool_where_there_is_one);
   tcase_add_test(c, out_of_memory_is_named);
+  tcase_add_test(c, packing_takes_no_memory_that_is_not_there);
   tcase_add_test(c, several_devices);
   tcase_add_test(c, devices_that_are_visible);
   tcase_add_test(c, the_driver_starts_beside);

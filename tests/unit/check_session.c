@@ -240,6 +240,36 @@ START_TEST(emits_ir) {
 }
 END_TEST
 
+/* The driver's copies of rows take pitches below 2 GiB. Nothing of the tensors is touched. */
+START_TEST(rows_far_apart_are_not_packed) {
+  static const char product[] = "kernel mm(A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]) {\n"
+                                "  grid bx, by = ceildiv(N, 128), ceildiv(M, 64)\n"
+                                "  shared As: f16[64, 64], Bs: f16[64, 128]\n"
+                                "  fragment acc: f32[64, 128] = 0\n"
+                                "  for ko in pipelined(ceildiv(K, 64), 3) {\n"
+                                "    copy(A[by*64, ko*64], As)\n"
+                                "    copy(B[ko*64, bx*128], Bs)\n"
+                                "    acc += As @ Bs\n"
+                                "  }\n"
+                                "  copy(acc, C[by*64, bx*128])\n"
+                                "}\n"
+                                "let b = zeros(f16, 901, 400000)\n"
+                                "let near = zeros(f16, 2, 1073741823)\n"
+                                "let far = zeros(f16, 2, 1073741825)\n";
+  static const char *const call[] = {"mm(near[:, :901], b)", "mm(far[:, :901], b)"};
+  ck_assert_int_eq(run(product), ST_OK);
+  for (int i = 0; i < 2; i++) {
+    Arena *a = arena_new(NULL, "test");
+    Str text = str_new(a);
+    Status status = session_explain(s, EXPLAIN_CHOICES, call[i], strlen(call[i]), &text);
+    ck_assert_msg(status == ST_OK, "%s", message());
+    ck_assert_msg((strstr(str_text(&text), "read through a copy") != NULL) == (i == 0), "%s",
+                  str_text(&text));
+    arena_free(a);
+  }
+}
+END_TEST
+
 START_TEST(full_device) {
   session_free(s);
   FILE *full = fopen("/dev/full", "w");
@@ -295,7 +325,8 @@ int main(void) {
                                 emits_ir,
                                 full_device,
                                 rates_of_products,
-                                interrupted_without_a_statement};
+                                interrupted_without_a_statement,
+                                rows_far_apart_are_not_packed};
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
     tcase_add_test(c, tests[i]);
   suite_add_tcase(suite, c);
