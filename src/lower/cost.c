@@ -17,7 +17,7 @@ typedef struct Cost {
   const IrKernel *k;
   const IrBinding *b;
   LowerProduct first;
-  uint8_t *known;         /* by variable id: the value in b is that of this block */
+  bool *known;            /* by variable id: the value in b is that of this block */
   double cycles;          /* of a tile */
   double longest;         /* of the longest tile; cycles is the mean then */
   double trips;           /* of the loops around */
@@ -81,18 +81,8 @@ static bool fits_groups(const Cost *c, const IrDot *d, int64_t rows, int64_t col
 
 /* ---------------------------------------------------------------- the kernel's products */
 
-/* Whether nothing in an expression is loaded, counted or changed by the block. */
-static bool is_known(const Cost *c, const IrExpr *e) {
-  if (e->op == OP_VAR && !c->known[e->as.var->id])
-    return false;
-  for (int i = 0; i < e->nargs; i++)
-    if (!is_known(c, e->arg[i]))
-      return false;
-  return true;
-}
-
 static bool value_of(const Cost *c, const IrExpr *e, Scalar *out) {
-  return is_known(c, e) && ir_host_eval(e, c->b, out);
+  return ir_known_eval(e, c->b, c->known, out);
 }
 
 /* What the block computes of its indices and of what the host knows is known too. */
@@ -234,13 +224,13 @@ static void add_block(Cost *c, IrBlock *b) {
 
 static bool know_let(IrStmt *s, void *ctx) {
   if (s->kind == IRK_LET)
-    ((uint8_t *)ctx)[s->as.let.var->id] = true;
+    ((bool *)ctx)[s->as.let.var->id] = true;
   return true;
 }
 
 /* What a launch binds. */
-static uint8_t *known_of(const IrKernel *k) {
-  uint8_t *known = ARENA_ARRAY(k->arena, uint8_t, k->vars.n + 1);
+static bool *known_of(const IrKernel *k) {
+  bool *known = ARENA_ARRAY(k->arena, bool, k->vars.n + 1);
   IrBlock pre = k->pre;
   for (size_t i = 0; i < k->vars.n; i++)
     known[i] = k->vars.v[i]->kind >= IRV_GRID;
