@@ -315,6 +315,11 @@ const char *ast_op_text(AstOp op);
 /* "let", "if", …: the word of ast.def. */
 const char *ast_stmt_name(AstStmtKind kind);
 
+/* Calls `see` for each name that an expression mentions, in the order of the text, as often as it
+ * stands there; NULL mentions none. */
+typedef void (*AstSeeName)(const char *name, void *ctx);
+void ast_mentions(const AstExpr *e, AstSeeName see, void *ctx);
+
 /* The canonical text of the tree (--emit ast): a line a statement, indented by block, expressions
  * in prefix form. Comments and layout do not show in it. */
 void ast_print(const AstFile *f, Str *out);

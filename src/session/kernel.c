@@ -372,7 +372,7 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call) {
   if (spec && !sema_bind(a, info->sema, spec, args, call, &s->diags))
     compile_failed(s);
   if (spec) {
-    kernel_tune(s, info, spec, args);
+    kernel_tune(s, info, spec, args, call);
     make_key(s, info, spec, &key);
   }
   Spec *p = find_spec(s, info, &key);

@@ -170,14 +170,20 @@ void launch_of_call(Session *s, const AstExpr *call, const char *what, Launch *l
 EvalOptions session_eval_options(Session *s, EvalChecks checks);
 /* The specialisation for these arguments, made where it is not there yet. */
 Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
+/* What is sure of a kernel's asserts. */
+typedef struct KernelSuits {
+  VEC(const IrStmt *) failing; /* each by itself, whatever stands before it */
+  bool asked;                  /* one that was looked at depends on more than constants */
+  const bool *known;           /* by variable id: its value is known, and in the binding */
+} KernelSuits;
 /* FALSE: an assert of the kernel's is sure to fail, by what the shapes bound in b, constants and
- * the target say. Binds what it learns of the kernel's own scalars in b too. asked, unless NULL:
- * whether an assert that was looked at depends on the shapes. */
-bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, bool *asked);
+ * the target say. Binds what it learns of the kernel's own scalars in b too. out: or NULL. */
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out);
 /* Sets the sizes that are `auto` and not set: to such as the kernel's asserts allow at the
- * arguments' extents, where there are any; those of a product's tiles by its cost, where the target
- * has a schedule that the model knows. */
-void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args);
+ * arguments' extents; those of a product's tiles by its cost, where the target has a schedule that
+ * the model knows. Fails (E0460) where an assert that depends on them holds for none that there
+ * are. */
+void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args, Span call);
 /* A compile-time parameter, by its index, and a value for it. */
 typedef struct SpecStatic {
   size_t at;

@@ -1,6 +1,6 @@
 /* suits.c: what a kernel's asserts say of a call before it runs.
  *
- * In: a tile-level kernel and a binding of the call's shapes. Out: whether an assert is sure to
+ * In: a tile-level kernel and a binding of the call's shapes. Out: the asserts that are sure to
  * fail. Only what shapes, constants and the target decide counts: scalar arguments, elements and
  * the block may differ from one call to the next. Always holds: an assert that may not be reached,
  * or whose condition is not known, fails nothing. Tests: tests/lang/auto_asserts.tile.
@@ -9,10 +9,10 @@
 
 typedef struct Suits {
   IrBinding *b;
-  bool *known;   /* by variable id */
-  bool ended;    /* what follows may not be reached */
-  bool violated; /* an assert's condition is false */
-  bool asked;    /* one depends on more than constants */
+  bool *known; /* by variable id */
+  bool ended;  /* what follows may not be reached */
+  Arena *arena;
+  KernelSuits *out;
 } Suits;
 
 static void forget(IrVar **v, void *ctx) {
@@ -59,7 +59,7 @@ static void skip(Suits *x, IrStmt *s) {
 
 static void run(Suits *x, IrBlock *block) {
   Scalar cond;
-  for (size_t i = 0; i < block->n && !x->ended && !x->violated; i++) {
+  for (size_t i = 0; i < block->n && !x->ended; i++) {
     IrStmt *s = block->v[i];
     if (s->kind == IRK_LET || s->kind == IRK_SET)
       learn(x, s->as.let.var, s->as.let.value);
@@ -67,8 +67,9 @@ static void run(Suits *x, IrBlock *block) {
       run_if(x, s);
     else if (s->kind == IRK_REPORT && s->as.report.kind == IRP_ASSERT &&
              ir_known_eval(s->as.report.cond, x->b, x->known, &cond)) {
-      x->violated = !cond.as.i;
-      x->asked |= s->as.report.cond->op != OP_CONST;
+      if (!cond.as.i)
+        VEC_PUSH(x->arena, &x->out->failing, s);
+      x->out->asked |= s->as.report.cond->op != OP_CONST;
     } else if (s->kind == IRK_REPORT)
       continue;
     else
@@ -76,8 +77,10 @@ static void run(Suits *x, IrBlock *block) {
   }
 }
 
-bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, bool *asked) {
-  Suits x = {.b = b, .known = ARENA_ARRAY(a, bool, k->vars.n + 1)};
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out) {
+  KernelSuits mine, *to = out ? out : &mine;
+  Suits x = {.b = b, .known = ARENA_ARRAY(a, bool, k->vars.n + 1), .arena = a, .out = to};
+  *to = (KernelSuits){.known = x.known};
   for (size_t i = 0; i < k->vars.n; i++) {
     IrVarKind kind = k->vars.v[i]->kind;
     x.known[i] = kind == IRV_EXTENT || kind == IRV_SMS;
@@ -86,7 +89,5 @@ bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, bool *asked) {
     learn(&x, k->pre.v[i]->as.let.var, k->pre.v[i]->as.let.value);
   IrBlock body = k->body;
   run(&x, &body);
-  if (asked)
-    *asked = x.asked;
-  return !x.violated;
+  return to->failing.n == 0;
 }

@@ -1,49 +1,24 @@
 /* tune.c: sizes that the author left to the compiler (`auto`).
  *
  * In: a specialisation whose dtypes and static extents are bound, and the arguments' shapes. Out:
- * one `auto` parameter twice or half as large as often as it takes, and others halved where that
- * leaves no room, where the kernel's asserts would fail, or hold for a smaller one that no smaller
- * one does (`assert N <= B`), the tile's other axis as much larger; the parameters
- * that decide a product's tile set to the sizes of least cost (lower_cost) of those that the
- * asserts allow. Which parameter decides what is found out by trying: the kernel is built with each
- * one set to a value that nothing else has. Always holds: what the program sets stays, results do
- * not depend on what is chosen, and the choice is made once for a kernel, its settings and the
- * shapes; where no size is allowed, the author's stays, and its assert says why. Tests:
- * tests/lower/schedule_product.tile, tests/lower/auto_*.tile, tests/lang/auto_asserts.tile.
+ * sizes that the kernel's asserts allow (meet.c); the parameters that decide a product's tile set
+ * to the sizes of least cost (lower_cost) of those that the asserts allow. Which parameter decides
+ * what is found out by trying: the kernel is built with each one set to a value that nothing else
+ * has. Always holds: what the program sets stays, results do not depend on what is chosen, and the
+ * choice is made once for a kernel, its settings and the shapes; where no size is allowed, the call
+ * fails and says of which assert (unmet.c). Tests: tests/lower/schedule_product.tile,
+ * tests/lower/auto_*.tile, tests/lang/auto_asserts.tile, tests/lang/auto_joint*.tile.
  */
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "tune.h"
 
-enum { MOST_AUTOS = 8, MOST_CHOICES = 1024, ROW_BYTES = 128, LEAST_STAGES = 3 };
-/* Bytes of a tile in registers: what leaves room for others, and what is ever chosen. */
-enum { TILE_BYTES = 65536, MOST_TILE_BYTES = 131072, MOST_EXTENT = 65536, DOUBLINGS = 12 };
-
-/* What a parameter may decide. */
-typedef enum Side { ROWS, COLUMNS, STAGES, DEPTH, SIDES } Side;
-
-typedef struct Tuned { /* by index of statics: the value, 0: as it was */
-  int64_t *value;
-} Tuned;
-
-typedef struct Tuning {
-  Session *s;
-  const SemaKernel *k;
-  const SemaSpec *spec;
-  const SemaArg *args;
-  Arena *keep;                 /* of what is chosen */
-  Arena *arena;                /* of what is tried */
-  int side[SIDES];             /* index of the parameter that decides it; -1: none */
-  SpecStatic base[MOST_AUTOS]; /* what the asserts ask for */
-  size_t nbase;
-  int64_t tile; /* bytes of the greatest tile in registers by the author's sizes */
-} Tuning;
+enum { MOST_CHOICES = 1024, ROW_BYTES = 128, LEAST_STAGES = 3 };
 
 /* ---------------------------------------------------------------- trying */
 
-/* With what the asserts ask for, then what is set here. */
-static const IrKernel *try_build(Tuning *t, const SpecStatic *set, size_t n) {
+const IrKernel *tune_build(Tuning *t, const SpecStatic *set, size_t n) {
   SpecStatic all[MOST_AUTOS + SIDES];
   memcpy(all, t->base, t->nbase * sizeof *all);
   for (size_t i = 0; i < n; i++)
@@ -51,7 +26,7 @@ static const IrKernel *try_build(Tuning *t, const SpecStatic *set, size_t n) {
   return spec_ir_with(t->s, t->arena, t->k, t->spec, all, t->nbase + n);
 }
 
-static bool is_free(const Tuning *t, size_t i) {
+bool tune_is_free(const Tuning *t, size_t i) {
   return t->k->statics[i].is_auto && t->spec->statics[i].kind == SV_UNSET;
 }
 
@@ -59,7 +34,7 @@ static bool is_free(const Tuning *t, size_t i) {
  * set to one that nothing else has. */
 static bool find_side(Tuning *t, const LowerProduct *plain, int index, int probe) {
   LowerProduct p;
-  const IrKernel *k = try_build(t, &(SpecStatic){(size_t)index, probe}, 1);
+  const IrKernel *k = tune_build(t, &(SpecStatic){(size_t)index, probe}, 1);
   if (!k || !lower_product(k, &p))
     return false;
   bool is[SIDES] = {p.m == probe, p.n == probe, p.stages == probe, p.k == probe};
@@ -75,7 +50,7 @@ static void find_sides(Tuning *t, const LowerProduct *plain) {
   for (int i = 0; i < SIDES; i++)
     t->side[i] = -1;
   for (size_t i = 0, n = 0; i < t->k->nstatics && n < MOST_AUTOS; i++)
-    if (is_free(t, i)) {
+    if (tune_is_free(t, i)) {
       if (!find_side(t, plain, (int)i, 320)) /* more stages than there may be */
         find_side(t, plain, (int)i, 7);
       n++;
@@ -96,9 +71,7 @@ static IrTensorArg tensor_like(const SemaArg *arg) {
   return x;
 }
 
-/* Scalars are 0, so that what is chosen does not change with them. NULL: the arguments do not fit,
- * which the call will say. */
-static IrBinding *bind(Tuning *t, const IrKernel *k) {
+IrBinding *tune_bind(Tuning *t, const IrKernel *k) {
   IrBinding *b = ir_binding_new(t->arena, k);
   for (size_t i = 0; i < k->params.n; i++) {
     const IrParam *p = &k->params.v[i];
@@ -115,16 +88,16 @@ static IrBinding *bind(Tuning *t, const IrKernel *k) {
   return ir_bind(k, b, session_sms(t->s), &sink) && !sink.errors ? b : NULL;
 }
 
-static bool fits_shared(Tuning *t, const IrKernel *k) {
+bool tune_fits_shared(Tuning *t, const IrKernel *k) {
   return target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL));
 }
 
 /* A grid that scalars make empty is not known. Negative: nothing can be said, an assert forbids it,
  * or the program's own tiles do not fit. */
 static double cost_of(Tuning *t, const IrKernel *k) {
-  IrBinding *b = bind(t, k);
+  IrBinding *b = tune_bind(t, k);
   if (!b || !b->grid[0] || !b->grid[1] || !b->grid[2] || !kernel_suits(t->arena, k, b, NULL) ||
-      !fits_shared(t, k))
+      !tune_fits_shared(t, k))
     return -1;
   return lower_cost(k, b, session_target(t->s), session_sms(t->s));
 }
@@ -160,7 +133,7 @@ static void consider(Tuning *t, Choice *best, const int64_t *tile) {
                       {(size_t)t->side[COLUMNS], tile[1]},
                       {(size_t)t->side[DEPTH], tile[2]}};
   LowerProduct q;
-  const IrKernel *k = try_build(t, set, tile[2] ? 3 : 2);
+  const IrKernel *k = tune_build(t, set, tile[2] ? 3 : 2);
   double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
   if (cost >= 0 && t->side[DEPTH] >= 0 && !tile[2] && q.k * q.size == ROW_BYTES && starves(t, &q)) {
     consider(t, best, (int64_t[]){tile[0], tile[1], q.k / 2});
@@ -236,7 +209,7 @@ static void consider_fma(Tuning *t, Choice *best, const int64_t *tile) {
     if (value[i])
       set[n++] = (SpecStatic){(size_t)t->side[side[i]], value[i]};
   LowerProduct q;
-  const IrKernel *k = try_build(t, set, n);
+  const IrKernel *k = tune_build(t, set, n);
   double cost = k && lower_product(k, &q) ? cost_of(t, k) : -1;
   if (cost >= 0 && (best->cost < 0 || cost < best->cost * 0.995))
     *best = (Choice){cost, q, {tile[0], tile[1], tile[2]}};
@@ -261,133 +234,6 @@ static void choose_fma(Tuning *t, const IrKernel *plain, const LowerProduct *p, 
     out->value[t->side[DEPTH]] = best.tile[2];
   if (best.tile[2] && t->side[STAGES] >= 0)
     out->value[t->side[STAGES]] = stages_at(t, best.tile[2]);
-}
-
-/* ---------------------------------------------------------------- asserts */
-
-/* Whether its asserts hold; also where nothing is known, or where the arguments do not fit. */
-static bool suits(Tuning *t, const IrKernel *k) {
-  IrBinding *b = bind(t, k);
-  return !b || kernel_suits(t->arena, k, b, NULL);
-}
-
-/* Bytes of the greatest tile in registers; INT64_MAX where the shared tiles do not fit. */
-static int64_t greatest_tile(Tuning *t, const IrKernel *k) {
-  int64_t most = 0;
-  for (size_t i = 0; i < k->buffers.n; i++) {
-    const IrBuffer *b = k->buffers.v[i];
-    int64_t bytes = (int64_t)dtype_size(b->dtype), extent;
-    for (int d = 0; d < b->rank && b->space == IRS_FRAGMENT; d++)
-      bytes =
-          ir_is_const(b->extent[d], &extent) && extent < MOST_EXTENT * 2 ? bytes * extent : bytes;
-    most = b->space == IRS_FRAGMENT && bytes > most ? bytes : most;
-  }
-  return fits_shared(t, k) ? most : INT64_MAX;
-}
-
-/* The value of an integer parameter that nothing sets; 0: another kind. */
-static int64_t own_value(Tuning *t, size_t i) {
-  SemaValue v = {.kind = SV_UNSET};
-  bool has = is_free(t, i) && sema_value(t->arena, t->k, t->spec, i, &v);
-  return has && v.kind == SV_INT && v.num.as.i > 0 && v.num.as.i <= MOST_EXTENT ? v.num.as.i : 0;
-}
-
-static int64_t at_least_own(const Tuning *t, int64_t bytes) {
-  return bytes > t->tile ? bytes : t->tile;
-}
-
-/* The others half as large as often as it takes for the greatest tile to leave room. */
-static int64_t make_room(Tuning *t, int64_t bytes) {
-  size_t grown = t->base[0].at;
-  int64_t room = at_least_own(t, TILE_BYTES);
-  for (size_t i = 0; i < t->k->nstatics && t->nbase < MOST_AUTOS; i++) {
-    size_t at = t->nbase;
-    for (int64_t x = i == grown ? 0 : own_value(t, i) / 2; x >= 1 && bytes > room; x /= 2) {
-      SpecStatic set = {i, x};
-      const IrKernel *k = try_build(t, &set, 1);
-      int64_t now = k && suits(t, k) ? greatest_tile(t, k) : INT64_MAX;
-      if (now >= bytes)
-        break;
-      bytes = now;
-      t->base[at] = set;
-      t->nbase = at + 1;
-    }
-  }
-  return bytes;
-}
-
-/* One parameter's value; false, with nothing set: it is not allowed or its tiles are too large. */
-static bool try_value(Tuning *t, size_t i, int64_t value) {
-  t->base[0] = (SpecStatic){i, value};
-  t->nbase = 1;
-  const IrKernel *k = try_build(t, NULL, 0);
-  if (k && suits(t, k) && make_room(t, greatest_tile(t, k)) <= at_least_own(t, MOST_TILE_BYTES))
-    return true;
-  t->nbase = 0;
-  return false;
-}
-
-/* The nearest value of a parameter with which every assert holds; where there is none, nothing. */
-static void meet_asserts(Tuning *t) {
-  for (int times = 1; times <= DOUBLINGS; times++)
-    for (size_t i = 0; i < t->k->nstatics; i++) {
-      int64_t own = own_value(t, i);
-      if (own && own << times <= MOST_EXTENT && try_value(t, i, own << times))
-        return;
-      if (own >> times && try_value(t, i, own >> times))
-        return;
-    }
-}
-
-/* What a kernel with one more parameter set is; NULL: its asserts forbid it. */
-static const IrKernel *build_suiting(Tuning *t, size_t i, int64_t value) {
-  const IrKernel *k = try_build(t, &(SpecStatic){i, value}, 1);
-  return k && suits(t, k) ? k : NULL;
-}
-
-/* How often a parameter may be halved until an assert forbids it (a tile that has to hold a row);
- * 0: not once, or nothing does. */
-static int halves_of(Tuning *t, size_t i) {
-  int n = 0;
-  for (int64_t x = own_value(t, i) / 2; x > 0; x /= 2, n++)
-    if (!build_suiting(t, i, x))
-      return n;
-  return 0;
-}
-
-/* Whether it fills the multiprocessors twice, and no tile is larger than by the author's sizes. */
-static bool stays_busy(Tuning *t, const IrKernel *k) {
-  IrBinding *b = bind(t, k);
-  double blocks = b ? (double)b->grid[0] * (double)b->grid[1] * (double)b->grid[2] : 0;
-  return blocks >= 2 * (double)session_sms(t->s) && greatest_tile(t, k) <= t->tile;
-}
-
-/* More of what parameter j counts, as far as that makes the greatest tile larger again. */
-static bool grow(Tuning *t, size_t j, int n) {
-  int64_t own = own_value(t, j), short_tile = greatest_tile(t, try_build(t, NULL, 0));
-  for (; own && n > 0; n--) {
-    const IrKernel *k = own << n <= MOST_EXTENT ? build_suiting(t, j, own << n) : NULL;
-    if (!k || greatest_tile(t, k) <= short_tile || !stays_busy(t, k))
-      continue;
-    t->base[t->nbase++] = (SpecStatic){j, own << n};
-    return true;
-  }
-  return false;
-}
-
-/* Where rows are shorter than half of the tile that has to hold them: a shorter one, of more rows.
- */
-static void shorten_rows(Tuning *t) {
-  for (size_t i = 0; i < t->k->nstatics; i++) {
-    int n = halves_of(t, i);
-    if (!n)
-      continue;
-    t->base[t->nbase++] = (SpecStatic){i, own_value(t, i) >> n};
-    for (size_t j = 0; j < t->k->nstatics; j++)
-      if (j != i && grow(t, j, n))
-        return;
-    return;
-  }
 }
 
 /* ---------------------------------------------------------------- remembering */
@@ -437,18 +283,22 @@ static void choose_product(Tuning *t, const IrKernel *plain, Tuned *out) {
 }
 
 static Tuned *find(Tuning *t) {
-  const IrKernel *plain = try_build(t, NULL, 0);
+  const IrKernel *plain = tune_build(t, NULL, 0);
   Tuned *out = ARENA_NEW(t->keep, Tuned);
   out->value = ARENA_ARRAY(t->keep, int64_t, t->k->nstatics + 1);
   LowerProduct p;
-  IrBinding *b = plain ? bind(t, plain) : NULL;
-  bool asked = false, right = !b || kernel_suits(t->arena, plain, b, &asked);
-  t->tile = plain ? greatest_tile(t, plain) : 0;
-  if (!right)
-    meet_asserts(t);
-  else if (asked && !lower_product(plain, &p))
-    shorten_rows(t);
-  plain = t->nbase ? try_build(t, NULL, 0) : plain;
+  IrBinding *b = plain ? tune_bind(t, plain) : NULL;
+  KernelSuits own = {.asked = false};
+  SpecStatic over[MOST_AUTOS];
+  t->tile = plain ? tune_tile(t, plain) : 0;
+  if (b && !kernel_suits(t->arena, plain, b, &own)) {
+    size_t n = tune_meet(t, over);
+    if (!t->nbase)
+      tune_unmet(t, plain, over, n, out);
+  } else if (own.asked && !lower_product(plain, &p)) {
+    tune_shorten(t);
+  }
+  plain = t->nbase ? tune_build(t, NULL, 0) : plain;
   for (size_t i = 0; i < t->nbase; i++)
     out->value[t->base[i].at] = t->base[i].value;
   if (plain && may_multiply(t))
@@ -458,7 +308,7 @@ static Tuned *find(Tuning *t) {
 
 static bool has_free(const Tuning *t) {
   for (size_t i = 0; i < t->k->nstatics; i++)
-    if (is_free(t, i))
+    if (tune_is_free(t, i))
       return true;
   return false;
 }
@@ -478,7 +328,13 @@ static Arena *remembered(Session *s, KernelInfo *info) {
   return info->tuning;
 }
 
-void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args) {
+static _Noreturn void fail(const Tuning *t, const Tuned *found, Span call) {
+  Session *s = t->s;
+  diag_hint(&s->diags, diag_add(&s->diags, E0460, found->at, "%s", found->why), "%s", found->hint);
+  session_fail_call(s, ST_FAIL, call, t->k->ast->name.text);
+}
+
+void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *args, Span call) {
   Tuning t = {.s = s, .k = info->sema, .spec = spec, .args = args, .side = {-1, -1, -1, -1}};
   if (!has_free(&t))
     return;
@@ -493,6 +349,8 @@ void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *ar
     arena_free(t.arena);
     map_setn(info->tuned, str_text(&key), key.n, found);
   }
+  if (found->why)
+    fail(&t, found, call);
   for (size_t i = 0; i < info->sema->nstatics; i++)
     if (found->value[i])
       spec_set(spec, i, found->value[i]);

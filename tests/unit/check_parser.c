@@ -479,6 +479,33 @@ START_TEST(any_bytes_can_be_parsed) {
 }
 END_TEST
 
+static void add_name(const char *name, void *ctx) {
+  str_addf(ctx, "%s ", name);
+}
+
+START_TEST(names_of_expressions) {
+  static const char *const cases[][2] = {
+      {"1 + 2.0", ""},
+      {"-a ** b + a", "a b a "},
+      {"0 <= i < n and not s", "i n s "},
+      {"x if c else y", "x c y "},
+      {"f(a, axis = k)", "f a k "},
+      {"k[BM = n](a)", "k n a "},
+      {"t[i, j:k, l:+m, None]", "t i j k l m "},
+      {"m.f(x.T.to(d))", "m x d "},
+      {"(a, [b, \"c\"], nil, true)", "a b "},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Str s = str_new(arena);
+    ast_mentions(value(cases[i][0]), add_name, &s);
+    ck_assert_str_eq(str_text(&s), cases[i][1]);
+  }
+  Str none = str_new(arena);
+  ast_mentions(NULL, add_name, &none);
+  ck_assert_uint_eq(none.n, 0);
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {operators_group_as_the_page_says,
                                 indices_are_told_apart,
@@ -505,6 +532,7 @@ int main(void) {
                                 every_construct_survives_formatting,
                                 any_tokens_can_be_parsed,
                                 any_bytes_can_be_parsed,
+                                names_of_expressions,
                                 NULL};
   return run_suite_between("parser", tests, before, after);
 }
