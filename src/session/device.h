@@ -77,6 +77,10 @@ Tensor *device_tensor_if_room(Session *s, DType t, int rank, const int64_t *exte
  * False: memory is short, and from here on the launch packs nothing: its program is another. */
 bool device_pack(Launch *l);
 Status device_pack_queue(Launch *l);
+/* Gives the copies' room back, in the order of what is queued: later calls may have it. */
+void device_unpack(Launch *l);
+/* The same, and from here on the launch packs nothing. */
+void device_pack_not(Launch *l);
 /* Which parameter of the thread level a buffer is: the launch's have the same places, behind them
  * stands what lowering added; params.n: none. */
 size_t device_param(const IrKernel *k, const IrBuffer *buf);

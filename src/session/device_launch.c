@@ -35,21 +35,23 @@ static Buffer *try_buffer(Session *s, size_t bytes, const char *name, Span where
   return NULL;
 }
 
-static Buffer *new_buffer(Session *s, size_t bytes, const char *name, Span where) {
-  Buffer *b = try_buffer(s, bytes, name, where);
-  if (!b)
-    device_failed(s, where);
+/* NULL: memory is short. */
+static Buffer *room_for(Launch *l, Storage *storage, const char *name, Span where) {
+  SessionGpu *g = l->s->gpu;
+  Buffer *b = storage_device_handle(storage);
+  if (b && b->g == g)
+    return b; /* a copy on another device goes: the caller has seen to what it held */
+  b = try_buffer(l->s, storage_bytes(storage), name, where);
+  if (b)
+    storage_set_device(storage, &g->device, b, false);
   return b;
 }
 
 /* Room on the device for a whole storage, not filled. */
 Buffer *device_buffer(Launch *l, Storage *storage, const char *name, Span where) {
-  SessionGpu *g = l->s->gpu;
-  Buffer *b = storage_device_handle(storage);
-  if (b && b->g == g)
-    return b; /* a copy on another device goes: the caller has seen to what it held */
-  b = new_buffer(l->s, storage_bytes(storage), name, where);
-  storage_set_device(storage, &g->device, b, false);
+  Buffer *b = room_for(l, storage, name, where);
+  if (!b)
+    device_failed(l->s, where);
   return b;
 }
 
@@ -184,19 +186,45 @@ static void *argument(Launch *l, const DeviceProgram *p, const CudaArg *a, const
   return word;
 }
 
+/* FALSE: memory is short, and the scratch that had room is given back. */
+static bool scratch_to_device(Launch *l) {
+  for (size_t i = 0; i < l->nscratch; i++)
+    if (!room_for(l, l->scratch[i]->storage, "scratch", l->span)) {
+      while (i-- > 0)
+        storage_set_device(l->scratch[i]->storage, NULL, NULL, false);
+      return false;
+    }
+  return true;
+}
+
+/* Room for what only this launch needs. Packed copies go where the rest has no room beside them:
+ * the program that reads the tensors themselves is another, with scratch of its own. */
+static DeviceProgram *own_memory(Launch *l, DeviceProgram *p, IrBinding **b) {
+  if (!device_pack(l))
+    p = device_program(l);
+  *b = launch_rebind(l, p->ir);
+  if (scratch_to_device(l))
+    return p;
+  if (!l->pack)
+    device_failed(l->s, l->span);
+  device_pack_not(l);
+  p = device_program(l);
+  *b = launch_rebind(l, p->ir);
+  if (!scratch_to_device(l))
+    device_failed(l->s, l->span);
+  return p;
+}
+
 /* Moves what the kernel reads to the device, then collects what the launch needs. Nothing is
  * queued yet, so that bench can queue it many times. */
 static void prepare(Launch *l, DevicePrepared *out) {
   Session *s = l->s;
   DeviceProgram *p = device_program(l);
+  IrBinding *b;
   for (size_t i = 0; i < l->n; i++)
     if (l->tensor[i])
       to_device(l, i);
-  if (!device_pack(l))
-    p = device_program(l); /* which reads the tensors themselves */
-  IrBinding *b = launch_rebind(l, p->ir);
-  for (size_t i = 0; i < l->nscratch; i++)
-    device_buffer(l, l->scratch[i]->storage, "scratch", l->span);
+  p = own_memory(l, p, &b);
   *out = (DevicePrepared){.l = l, .program = p, .binding = b};
   out->launch.kernel = p->kernel;
   for (int i = 0; i < 3; i++) {
@@ -253,6 +281,7 @@ void device_launch(Launch *l, DevicePrepared *p) {
   l->s->times.launch += base_now() - start;
   if (status != ST_OK)
     device_failed(l->s, l->span);
+  device_unpack(l);
   wrote(l);
   device_remember(l->s, l->span, l->name, p->program->text);
 }
@@ -271,6 +300,7 @@ void device_time(Launch *l, const GpuTimeOptions *o, GpuTiming *out) {
     session_interrupt(l->s, l->span, "interrupted while %s was timed", l->name);
   if (status != ST_OK)
     device_failed(l->s, l->span);
+  device_unpack(l);
   wrote(l);
   device_remember(l->s, l->span, l->name, p.program->text);
   device_finish(l->s);

@@ -78,7 +78,8 @@ typedef struct Launch {
   uint64_t max_steps;     /* of a block; 0: no limit */
   bool together;          /* checks that need one block after the other are left out (eval.h) */
   bool *pack;             /* by parameter: lowered kernels read a packed copy; NULL: of none */
-  Tensor **packed;        /* by parameter: that copy's room on the device, once it is there */
+  Tensor **packed;        /* by parameter: that copy's room on the device, once it is there; NULL:
+                             no copy was wanted, memory or not */
   Tensor **scratch;       /* of a lowered kernel: its parameters beyond the n (launch_rebind) */
   size_t nscratch;
 } Launch;

@@ -159,6 +159,17 @@ void launch_pack_here(Launch *l, const IrKernel *k, IrBinding *b) {
       pack_here(l, i, &b->tensor[k->params.v[i].buf->id]);
 }
 
+void device_unpack(Launch *l) {
+  for (size_t i = 0; l->pack && i < l->n; i++)
+    if (l->packed[i])
+      storage_set_device(l->packed[i]->storage, NULL, NULL, false);
+}
+
+void device_pack_not(Launch *l) {
+  device_unpack(l);
+  l->pack = NULL;
+}
+
 /* What makes a call faster must not make it fail. */
 bool device_pack(Launch *l) {
   for (size_t i = 0; l->pack && i < l->n; i++) {
@@ -169,7 +180,7 @@ bool device_pack(Launch *l) {
     l->packed[i] = device_tensor_if_room(l->s, l->tensor[i]->dtype, 1, &p.elements,
                                          l->ir->params.v[i].buf->name, l->where[i]);
     if (!l->packed[i]) {
-      l->pack = NULL;
+      device_pack_not(l);
       return false;
     }
   }

@@ -76,7 +76,7 @@ static void note_tensor(PlanArg *a, const Tensor *t) {
  * copied on the way, no scratch. */
 static bool plain(const Launch *l, const Args *a, size_t ninputs) {
   bool given = a->n == ninputs + 1 && l->n == ninputs + 1 && strcmp(a->names[ninputs], "out") == 0;
-  if (l->n > MOST_PARAMS || l->nscratch > 0 || l->pack || a->npos != ninputs ||
+  if (l->n > MOST_PARAMS || l->nscratch > 0 || l->packed || a->npos != ninputs ||
       (a->n != ninputs && !given))
     return false;
   for (size_t i = 0; i < l->n; i++)

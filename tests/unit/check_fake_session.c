@@ -323,6 +323,40 @@ START_TEST(packing_takes_no_memory_that_is_not_there) {
 }
 END_TEST
 
+/* Nor where what comes behind the copies has no room beside them: scratch of the same launch (a
+ * tile of 1 MiB in each block), outputs of the statement's next call. */
+START_TEST(packing_makes_room_for_what_follows) {
+  static const char large[] = "kernel large(A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]) {\n"
+                              "  grid bx, by = ceildiv(N, 128), ceildiv(M, 128)\n"
+                              "  shared As: f16[128, 64], Bs: f16[64, 128]\n"
+                              "  fragment acc: f32[128, 128] = 0, more: f32[1024, 256] = 1\n"
+                              "  for ko in pipelined(ceildiv(K, 64), 3) {\n"
+                              "    copy(A[by*128, ko*64], As)\n"
+                              "    copy(B[ko*64, bx*128], Bs)\n"
+                              "    acc += As @ Bs\n"
+                              "  }\n"
+                              "  acc += more[K % 3, K % 5]\n"
+                              "  copy(acc, C[by*128, bx*128])\n"
+                              "}\n";
+  static const struct {
+    const char *memory, *text;
+    int launches;
+  } cases[] = {{"94500000", "let c = large(a, b)", 1},
+               {"15000000", "let c = (mm(a, b), mm(a, b))", 2}};
+  for (int i = 0; i < 2; i++) {
+    setenv("FAKE_CUDA_MEMORY", cases[i].memory, 1);
+    Session *s = open_session("cuda:0");
+    must(s, OTHERS "let a, b = (ones(f16, 1001, 901), ones(f16, 901, 1208))\n");
+    must(s, large);
+    int before = fake.launches();
+    must(s, cases[i].text);
+    ck_assert_int_eq(fake.launches() - before, cases[i].launches);
+    session_free(s);
+    fake.renew();
+  }
+}
+END_TEST
+
 /* Devices stay open, each with its context; tensors follow the kernel. */
 START_TEST(several_devices) {
   Session *s = open_session("cuda:0");
@@ -614,6 +648,7 @@ int main(void) {
   tcase_add_test(c, memory_comes_from_the_pool_where_there_is_one);
   tcase_add_test(c, out_of_memory_is_named);
   tcase_add_test(c, packing_takes_no_memory_that_is_not_there);
+  tcase_add_test(c, packing_makes_room_for_what_follows);
   tcase_add_test(c, several_devices);
   tcase_add_test(c, devices_that_are_visible);
   tcase_add_test(c, the_driver_starts_beside);
