@@ -2,18 +2,23 @@
  *
  * In: a bound launch with tile-level IR. Out: figures for bench. Products count two operations a
  * step; elementwise operations and reductions one an element. Loops are counted by evaluating their
- * bounds for each block, so causal attention counts what it does. A `while` or a bound that depends
- * on memory makes the count unknown (0). Tests: tests/unit/check_session.c.
+ * bounds for each block, so causal attention counts what it does, and attention over pages what its
+ * tables of integers say. Always holds: what is not known is not guessed; a `while`, or a bound
+ * that depends on the points of a parallel loop or on what the kernel itself writes, makes the
+ * count unknown (0). Tests: tests/lang/bench_counts.tile.
  */
 #include "kernel.h"
 
-enum { MAX_BLOCKS = 1 << 14, MAX_STEPS = 1 << 16 };
+enum { MAX_BLOCKS = 1 << 14, MAX_STEPS = 1 << 16, MAX_FETCH = 1 << 20 };
 
 typedef struct Count {
+  const Launch *l;
   IrBinding *b;
+  bool *known; /* by variable id: b->value has it */
   double flops;
   bool unknown;
-  long steps; /* iterations evaluated one by one, over all loops of the block */
+  long steps;  /* iterations evaluated one by one, over all loops of the block */
+  IrKind jump; /* BREAK, CONTINUE or RETURN on its way; else LET */
 } Count;
 
 static void count_block(Count *c, const IrBlock *block, double times);
@@ -21,10 +26,32 @@ static void count_block(Count *c, const IrBlock *block, double times);
 /* False where an expression depends on something that only a run knows. */
 static bool number(const Count *c, const IrExpr *e, int64_t *out) {
   Scalar x;
-  if (!e || !ir_host_eval(e, c->b, &x))
+  if (!e || !ir_known_eval(e, c->b, c->known, &x))
     return false;
   *out = scalar_convert(x, DT_I64).as.i;
   return true;
+}
+
+static void learn(Count *c, const IrVar *v, bool known, Scalar x) {
+  c->known[v->id] = known;
+  if (known)
+    c->b->value[v->id] = x;
+}
+
+static void forget(IrVar **v, void *ctx) {
+  Count *c = ctx;
+  c->known[(*v)->id] = false;
+}
+
+/* Of a statement that runs or does not, or often: what it binds is not known behind it. */
+static bool forget_defs(IrStmt *s, void *ctx) {
+  ir_visit(s, &(IrVisitor){.def = forget, .ctx = ctx});
+  return true;
+}
+
+static void forget_inside(Count *c, const IrBlock *b) {
+  IrBlock block = *b;
+  ir_walk(&block, forget_defs, c);
 }
 
 /* Floating-point operations in an expression. */
@@ -60,8 +87,11 @@ static void count_map(Count *c, const IrMap *m, double times) {
     if (!number(c, m->extent[i], &n))
       c->unknown = true;
     times *= n > 0 ? (double)n : 0;
+    c->known[m->index[i]->id] = false;
   }
   count_block(c, &m->body, times);
+  forget_inside(c, &m->body);
+  c->jump = IRK_LET; /* no more than a point ends */
 }
 
 /* How often a loop runs; unsigned, since the ends may be as far apart as integers go. */
@@ -73,6 +103,16 @@ static uint64_t loop_count(int64_t lo, int64_t hi, int64_t step) {
   return (far - 1) / by + 1;
 }
 
+/* False: the loop ends here, by `break` or with the block. */
+static bool count_round(Count *c, const IrFor *f, int64_t at, double times) {
+  learn(c, f->index, true, (Scalar){f->index->type, {.i = at}});
+  count_block(c, &f->body, times);
+  bool ends = c->jump == IRK_BREAK || c->jump == IRK_RETURN;
+  if (c->jump != IRK_RETURN)
+    c->jump = IRK_LET;
+  return !ends;
+}
+
 /* Each iteration by itself where inner bounds may depend on the index; all at once in large loops.
  */
 static void count_loop(Count *c, const IrFor *f, double times) {
@@ -81,37 +121,69 @@ static void count_loop(Count *c, const IrFor *f, double times) {
     c->unknown = true;
     return;
   }
-  Scalar *index = &c->b->value[f->index->id];
   uint64_t n = loop_count(lo, hi, step);
   if (n > (uint64_t)(MAX_STEPS - c->steps)) {
-    *index = (Scalar){f->index->type, {.i = lo}};
     c->steps = MAX_STEPS;
-    count_block(c, &f->body, times * (double)n);
+    (void)count_round(c, f, lo, times * (double)n);
+    forget_inside(c, &f->body);
     return;
   }
   c->steps += (int64_t)n;
-  for (uint64_t i = 0; i < n; i++) {
-    *index = (Scalar){f->index->type, {.i = (int64_t)((uint64_t)lo + i * (uint64_t)step)}};
-    count_block(c, &f->body, times);
-  }
+  for (uint64_t i = 0; i < n; i++)
+    if (!count_round(c, f, (int64_t)((uint64_t)lo + i * (uint64_t)step), times))
+      return;
 }
 
 /* The branch is taken as it would be for this block and these loop indices. */
 static void count_if(Count *c, const IrIf *f, double times) {
   Scalar x;
-  if (!ir_host_eval(f->cond, c->b, &x)) { /* depends on memory: count the longer way */
-    count_block(c, &f->then, times);
+  if (ir_known_eval(f->cond, c->b, c->known, &x)) {
+    count_block(c, x.as.i ? &f->then : &f->other, times);
     return;
   }
-  count_block(c, x.as.i ? &f->then : &f->other, times);
+  count_block(c, &f->then, times); /* the longer way, as a rule */
+  forget_inside(c, &f->then);
+  forget_inside(c, &f->other);
+  c->jump = IRK_LET;
 }
 
 /* Values that can be computed are remembered: later bounds may depend on them. */
 static void count_let(Count *c, const IrStmt *s, double times) {
   Scalar x;
   c->flops += times * expr_flops(s->as.let.value, 0);
-  if (ir_host_eval(s->as.let.value, c->b, &x))
-    c->b->value[s->as.let.var->id] = x;
+  bool known = ir_known_eval(s->as.let.value, c->b, c->known, &x);
+  learn(c, s->as.let.var, known, x);
+}
+
+/* The tensor of a parameter that the kernel only reads and that is on the host or small enough to
+ * be fetched; NULL where that cannot be had. */
+static const Tensor *table_of(const Count *c, const IrBuffer *b) {
+  for (size_t i = 0; i < c->l->n && b->role == IRR_IN; i++) {
+    const Tensor *t = c->l->tensor[i];
+    if (c->l->ir->params.v[i].buf != b || !t || t->rank != b->rank)
+      continue;
+    bool small = tensor_count(t) <= MAX_FETCH;
+    return (small || storage_on_host(t->storage)) && tensor_to_host(t, NULL) ? t : NULL;
+  }
+  return NULL;
+}
+
+/* Lengths, offsets and pages that bounds may depend on; elements of other types bound no loop. */
+static void count_load(Count *c, const IrStmt *s) {
+  const IrAccess *at = &s->as.access.at;
+  const Tensor *t = dtype_is_float(at->buf->dtype) ? NULL : table_of(c, at->buf);
+  int64_t index[IR_MAX_RANK];
+  bool known = t != NULL;
+  for (int i = 0; known && i < t->rank; i++)
+    known = number(c, at->index[i], &index[i]) && index[i] >= 0 && index[i] < t->extent[i];
+  learn(c, s->as.access.var, known, known ? tensor_get(t, index) : (Scalar){0});
+}
+
+static void count_roles(Count *c, const IrRoles *r, double times) {
+  for (int i = 0; i < r->nroles; i++) {
+    count_block(c, &r->role[i].body, times);
+    c->jump = IRK_LET;
+  }
 }
 
 /* Copies move bytes and do no arithmetic. */
@@ -143,11 +215,18 @@ static void count_stmt(Count *c, const IrStmt *s, double times) {
     c->flops += times * region_size(&s->as.scan.src);
     break;
   case IRK_ROLES:
-    for (int i = 0; i < s->as.roles.nroles; i++)
-      count_block(c, &s->as.roles.role[i].body, times);
+    count_roles(c, &s->as.roles, times);
     break;
   case IRK_WHILE:
     c->unknown = true;
+    break;
+  case IRK_LOAD:
+    count_load(c, s);
+    break;
+  case IRK_BREAK:
+  case IRK_CONTINUE:
+  case IRK_RETURN:
+    c->jump = s->kind;
     break;
   default:
     break;
@@ -156,8 +235,12 @@ static void count_stmt(Count *c, const IrStmt *s, double times) {
 
 /* times: how often the block runs for each run of the kernel's block. */
 static void count_block(Count *c, const IrBlock *block, double times) {
-  for (size_t i = 0; i < block->n && !c->unknown; i++)
+  for (size_t i = 0; i < block->n && !c->unknown && c->jump == IRK_LET; i++) {
+    IrKind kind = block->v[i]->kind;
+    if (kind == IRK_ATOMIC || kind == IRK_REDUCE) /* bind what only a run knows */
+      (void)forget_defs(block->v[i], c);
     count_stmt(c, block->v[i], times);
+  }
 }
 
 /* One where the kernel states no grid. */
@@ -169,21 +252,34 @@ int64_t launch_blocks(const Launch *l) {
   return n;
 }
 
+static void count_one(Count *c, int64_t at) {
+  const IrKernel *k = c->l->ir;
+  for (int i = 0; i < k->grid_rank; at /= c->b->grid[i], i++)
+    learn(c, k->grid_index[i], true, (Scalar){k->grid_index[i]->type, {.i = at % c->b->grid[i]}});
+  c->steps = 0;
+  c->jump = IRK_LET;
+  count_block(c, &k->body, 1);
+}
+
+/* What the call binds is known to begin with; each block binds the rest before it uses it. */
+static bool *known_of(const IrKernel *k, Arena *a) {
+  bool *known = ARENA_ARRAY(a, bool, k->vars.n + 1);
+  for (size_t i = 0; i < k->vars.n; i++)
+    known[i] = k->vars.v[i]->kind >= IRV_PARAM;
+  for (size_t i = 0; i < k->pre.n; i++)
+    known[k->pre.v[i]->as.let.var->id] = true;
+  return known;
+}
+
 /* At most 16384 blocks are looked at, evenly spread; the sum is scaled up. */
 double launch_flops(const Launch *l) {
   const IrKernel *k = l->ir;
-  Count c = {.b = l->b};
   if (k->level != IR_TILE)
     return 0;
+  Count c = {.l = l, .b = l->b, .known = known_of(k, session_scratch(l->s))};
   uint64_t blocks = (uint64_t)launch_blocks(l), stride = blocks / MAX_BLOCKS + 1, seen = 0;
-  for (uint64_t at = 0; at < blocks && !c.unknown; at += stride, seen++) {
-    int64_t rest = (int64_t)at;
-    for (int i = 0; i < k->grid_rank; rest /= l->b->grid[i], i++)
-      l->b->value[k->grid_index[i]->id] =
-          (Scalar){k->grid_index[i]->type, {.i = rest % l->b->grid[i]}};
-    c.steps = 0;
-    count_block(&c, &k->body, 1);
-  }
+  for (uint64_t at = 0; at < blocks && !c.unknown; at += stride, seen++)
+    count_one(&c, (int64_t)at);
   return c.unknown || seen == 0 ? 0 : c.flops * ((double)blocks / (double)seen);
 }
 
