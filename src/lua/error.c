@@ -113,6 +113,25 @@ Span luat_place(lua_State *L) {
 
 /* From Lua into the session ----------------------------------------------------------------- */
 
+/* Without the C function at the bottom, which is ours. */
+static void push_trace(lua_State *L, int level) {
+  static const char end[] = "\n\t[C]: in ?";
+  size_t n = 0;
+  luaL_traceback(L, L, NULL, level);
+  const char *text = lua_tolstring(L, -1, &n);
+  if (n < sizeof end || strcmp(text + n - (sizeof end - 1), end) != 0)
+    return;
+  lua_pushlstring(L, text, n - (sizeof end - 1));
+  lua_replace(L, -2);
+}
+
+/* Where Lua is, and the functions that run there, from a level of its stack on. */
+static void note_place(lua_State *L, int level) {
+  luat_of(L)->place = luat_place(L);
+  push_trace(L, level);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key_trace);
+}
+
 /* A hook after every instruction raises again as soon as a pcall has caught. */
 void luat_stop(lua_State *L) {
   Luat *t = luat_of(L);
@@ -128,7 +147,9 @@ void luat_hook(lua_State *L, lua_Debug *ar) {
   if (!t->stop && !session_interrupted(t->s))
     return;
   if (!t->stop) {
+    note_place(L, 0);
     t->status = ST_INTERRUPTED;
+    t->told = false;
     luat_stop(L);
   }
   lua_pushstring(L, "interrupted");
@@ -145,8 +166,11 @@ static void raise_text(lua_State *L, const HostRun *r) {
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &key_error);
   t->status = r->status;
-  if (r->status == ST_INTERRUPTED || n == 0)
+  if (r->status == ST_INTERRUPTED || n == 0) {
+    note_place(L, 0);
+    t->told = n > 0;
     luat_stop(L);
+  }
   lua_error(L);
 }
 
@@ -190,25 +214,13 @@ static void push_message(lua_State *L) {
     lua_pushfstring(L, "an error object that is a %s", luaL_typename(L, 1));
 }
 
-/* Without the C function at the bottom, which is ours. */
-static void push_trace(lua_State *L) {
-  static const char end[] = "\n\t[C]: in ?";
-  size_t n = 0;
-  luaL_traceback(L, L, NULL, 1);
-  const char *text = lua_tolstring(L, -1, &n);
-  if (n < sizeof end || strcmp(text + n - (sizeof end - 1), end) != 0)
-    return;
-  lua_pushlstring(L, text, n - (sizeof end - 1));
-  lua_replace(L, -2);
-}
-
 /* Runs where the error was raised, before anything is unwound. An error that went through Lua once
- * and comes out of a second boundary has its stack already. */
+ * and comes out of a second boundary has its stack already; where Lua was stopped was noted then.
+ */
 static int on_error(lua_State *L) {
-  luat_of(L)->place = luat_place(L);
   push_message(L);
-  push_trace(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &key_trace);
+  if (!luat_of(L)->stop)
+    note_place(L, 1);
   return 1;
 }
 
@@ -254,6 +266,16 @@ static Span message_place(const Luat *t, const char **text) {
   return none;
 }
 
+/* Ctrl-C: the first error told of it, whatever a pcall or a coroutine made of it since. */
+static HostError read_interrupt(const Luat *t, lua_State *L) {
+  HostError e = {.text = "interrupted", .interrupt = true, .ready = t->told, .span = t->place};
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &key_error); /* stays referenced by the registry */
+  if (e.ready)
+    e.text = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  return e;
+}
+
 /* What luat_pcall left as an error of the session; the strings are Lua's. */
 static HostError read_error(Luat *t, lua_State *L) {
   HostError e = {.text = "an error without words"};
@@ -262,7 +284,9 @@ static HostError read_error(Luat *t, lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &key_error);
   e.ready = lua_rawequal(L, -1, -2);
   lua_pop(L, 1);
-  if (!e.ready)
+  if (t->stop && t->status == ST_INTERRUPTED)
+    e = read_interrupt(t, L);
+  else if (!e.ready)
     e.span = message_place(t, &e.text);
   if (!e.ready && !e.span.file)
     e.span = t->place;
@@ -294,7 +318,7 @@ _Noreturn void luat_fail(Luat *t, lua_State *L, int code, Span place, const char
   Status status = status_of(t, code, &e);
   e.call = place;
   e.what = what;
-  if (!t->stop)
+  if (!t->stop || e.interrupt)
     host_add_error(t->s, &e);
   end_stop(t, L);
   lua_pop(L, 1);
@@ -304,7 +328,7 @@ _Noreturn void luat_fail(Luat *t, lua_State *L, int code, Span place, const char
 Status luat_report(Luat *t, lua_State *L, int code) {
   HostError e = read_error(t, L);
   Status status = status_of(t, code, &e);
-  if (!t->stop)
+  if (!t->stop || e.interrupt)
     host_add_error(t->s, &e);
   end_stop(t, L);
   lua_pop(L, 1);

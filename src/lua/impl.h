@@ -43,6 +43,7 @@ typedef struct Luat { /* a session's Lua */
   Status status;                /* of the entry that failed last */
   Span place;                   /* where Lua was when it raised its last error */
   bool stop;                    /* interrupted, leaving, or --emit is done: unwind everything */
+  bool told;                    /* of an interrupt: the entry that it ended has words for it */
   LuatChunk *chunks;            /* texts, for carets: the newest first */
   const SrcFile *found;         /* of the line that was looked for last, or NULL … */
   int found_line;               /* … that line, and its place */

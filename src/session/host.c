@@ -69,6 +69,8 @@ Status host_enter(Session *s, HostRun *r) {
   diag_init(&s->diags, mine);
   s->entry++;
   r->status = session_protect(s, run_entry, r);
+  if (r->status == ST_INTERRUPTED)
+    session_say_interrupted(s);
   if (s->diags.n > 0 || r->status != ST_OK)
     explain(s, r);
   s->entry--;
@@ -117,7 +119,7 @@ static bool inside_call(const HostError *e) {
 
 /* The code of a ready text only makes it count as an error. */
 void host_add_error(Session *s, const HostError *e) {
-  Diag *d = diag_add(&s->diags, E0840, e->span, "%s", e->text);
+  Diag *d = diag_add(&s->diags, e->interrupt ? E0422 : E0840, e->span, "%s", e->text);
   d->ready = e->ready;
   if (e->ready && !e->trace)
     return; /* it came through such a call before, and has its stacks */

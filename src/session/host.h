@@ -36,6 +36,7 @@ const SessionOptions *host_options(const Session *s);
 void host_leave_with(Session *s, int status);
 typedef struct HostError { /* of the other language, or passed on by it */
   bool ready;              /* text is that of an entry that failed: shown as it stands */
+  bool interrupt;          /* Ctrl-C: E0422 */
   const char *text;
   Span span;         /* of an error that is not ready */
   const char *trace; /* the other language's stack, or NULL */

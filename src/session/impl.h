@@ -126,6 +126,8 @@ _Noreturn void session_fail_call(Session *s, Status why, Span span, const char *
 /* Ctrl-C, with what it stopped: "interrupted while k ran". */
 _Noreturn void session_interrupt(Session *s, Span span, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Adds E0422 at the statement that ran, where the sink does not tell of Ctrl-C yet. */
+void session_say_interrupted(Session *s);
 /* A file named in the program: as it stands, else from the folder of the running module's file. */
 const char *session_path(Session *s, const char *path);
 /* Fails where --safe keeps the file closed: it is not among the program's arguments. */

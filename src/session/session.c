@@ -99,7 +99,7 @@ void session_interrupt(Session *s, Span span, const char *fmt, ...) {
 }
 
 /* Who raised it knew no better place than the statement. */
-static void say_interrupted(Session *s) {
+void session_say_interrupted(Session *s) {
   if (s->diags.n == 0 || s->diags.v[s->diags.n - 1]->code != E0422)
     diag_add(&s->diags, E0422, s->doing, "interrupted");
 }
@@ -192,7 +192,7 @@ Status session_protect(Session *s, void (*fn)(Session *s, void *ctx), void *ctx)
   host_drop_vars(s, vars);
   host_drop_temps(s, temps);
   if (!outer && status == ST_INTERRUPTED)
-    say_interrupted(s);
+    session_say_interrupted(s);
   return status;
 }
 
