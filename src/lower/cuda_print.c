@@ -12,51 +12,6 @@
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* What C++, CUDA and this printer have taken. */
-static const char *const reserved[] = {
-    "alignas",   "alignof",   "and",      "and_eq",   "asm",       "auto",     "bitand",
-    "bitor",     "bool",      "break",    "case",     "catch",     "char",     "char8_t",
-    "class",     "compl",     "concept",  "const",    "continue",  "decltype", "default",
-    "delete",    "do",        "double",   "else",     "enum",      "explicit", "export",
-    "extern",    "false",     "float",    "for",      "friend",    "goto",     "if",
-    "inline",    "int",       "long",     "mutable",  "namespace", "new",      "noexcept",
-    "not",       "not_eq",    "nullptr",  "operator", "or",        "or_eq",    "private",
-    "protected", "public",    "register", "requires", "return",    "short",    "signed",
-    "sizeof",    "static",    "struct",   "switch",   "template",  "this",     "throw",
-    "true",      "try",       "typedef",  "typeid",   "typename",  "union",    "unsigned",
-    "using",     "virtual",   "void",     "volatile", "wchar_t",   "while",    "xor",
-    "xor_eq",    "threadIdx", "blockIdx", "blockDim", "gridDim",   "warpSize", "smem",
-    "fault",     "stop",      "stopped",  "call",     "print",     "line",     "main",
-    "linux",     "unix",
-};
-
-/* By the language, by CUDA's own variables, or by a name given before. */
-static bool is_taken(const Printer *p, const char *name) {
-  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-    if (strcmp(name, reserved[i]) == 0)
-      return true;
-  return map_get(p->names, name) != NULL;
-}
-
-/* Names of the language are ASCII already; names made by passes may hold anything. */
-static bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Functions of CUDA are called only with a prefix of their own, so a variable may be named `max`;
- * names with underscores in front belong to the compiler, ts_ ones to the prelude. */
-const char *cuda_fresh(Printer *p, const char *wish) {
-  char *base = arena_printf(p->a, "%s%s", *wish == '_' || strncmp(wish, "ts_", 3) == 0 ? "v" : "",
-                            *wish ? wish : "v");
-  for (char *c = base; *c; c++)
-    *c = is_word(*c) ? *c : '_';
-  const char *name = base;
-  for (int i = 1; is_taken(p, name); i++)
-    name = arena_printf(p->a, "%s_%d", base, i);
-  map_set(p->names, name, p);
-  return name;
-}
-
 /* Stride variables have no name of their own: A_stride0 is axis 0 of A. */
 static const char *wish_of(Printer *p, const IrVar *v) {
   if (v->kind == IRV_STRIDE)
@@ -344,7 +299,7 @@ static CudaText *assemble(Printer *p) {
   Args args = {0};
   Str params = str_new(p->a), first = str_new(p->a), out = str_new(p->a);
   CudaText *t = ARENA_NEW(p->a, CudaText);
-  const char *entry = cuda_fresh(p, p->k->name);
+  const char *entry = cuda_entry(p);
   tensors(p, &args, &params);
   scalars(p, &args, &params, &first);
   maps(p, &args, &params);

@@ -58,6 +58,13 @@ typedef struct Printer {
   bool failed;
 } Printer;
 
+/* ---- cuda_names.c ---------------------------------------------------------------------------- */
+
+/* An identifier that nothing in the text has: the wish, or the wish with a number. Kept. */
+const char *cuda_fresh(Printer *p, const char *wish);
+/* The same for the kernel itself, which stands beside what NVRTC declares. */
+const char *cuda_entry(Printer *p);
+
 /* ---- cuda_prelude.c ------------------------------------------------------------------------- */
 
 /* Adds a part and what it needs, once. False if there is none of that name. */
@@ -147,6 +154,5 @@ int cuda_block_rank(const Printer *p);
 /* A line of the body: indentation, text, newline. */
 void cuda_line(Printer *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cuda_fail(Printer *p, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-const char *cuda_fresh(Printer *p, const char *wish);
 
 #endif

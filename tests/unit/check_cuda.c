@@ -456,6 +456,28 @@ START_TEST(names_that_cuda_has_taken) {
 }
 END_TEST
 
+/* Each a kernel of its own: the functions among them have C linkage, as the entry has. */
+START_TEST(kernels_named_as_what_nvrtc_declares) {
+  static const char *const names[] = {"exp",  "norm",   "norm4df", "sinf", "max",
+                                      "NULL", "printf", "size_t",  "std",  "cudaStreamDefault"};
+  Fixture f = setup();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *other = strcmp(names[i], "NULL") == 0 ? "CUDART_VERSION" : "NULL";
+    Str kernel = str_new(f.a);
+    str_addf(&kernel, "kernel %s thread(A: f32[N]) -> (C: f32[N]) {\n  threads 32\n", names[i]);
+    str_addf(&kernel, "  load %s: f32 = A[tid()]\n  store C[tid()] = %s\n}\n", other, other);
+    CudaText *t = print_text(&f, str_text(&kernel));
+    ck_assert_str_ne(t->entry, names[i]);
+    (void)compile(&f, t, "sm_90a");
+  }
+  CudaText *t = print_text(&f, "kernel exponent thread() -> (max: f32[N]) {\n  threads 32\n"
+                               "  store max[tid()] = 1.0\n}\n");
+  ck_assert_str_eq(t->entry, "exponent");
+  check_has(t, "max[ts_tid()");
+  teardown(&f);
+}
+END_TEST
+
 START_TEST(parameters_are_what_is_used) {
   Fixture f = setup();
   CudaText *t = print_body(&f, "load x: f32 = A[n]\n store C[0] = x * f32(s)\n");
@@ -594,6 +616,7 @@ int main(void) {
   tcase_add_test(c, waits_poll_the_stop_word);
   tcase_add_test(c, long_loops_poll_the_stop_word);
   tcase_add_test(c, names_that_cuda_has_taken);
+  tcase_add_test(c, kernels_named_as_what_nvrtc_declares);
   tcase_add_test(c, parameters_are_what_is_used);
   tcase_add_test(c, shared_nodes_are_bound_once);
   tcase_add_test(c, atomics);
