@@ -33,7 +33,8 @@ typedef struct EvalOptions {
                          agents,     and the completion of asynchronous operations */
   uint64_t noise;     /* 0: none; else a seed: at tile level each result that devices may round
                          otherwise is moved by a random part of what it may be off by */
-  uint64_t max_steps; /* 0: no limit; else a fault after so many instructions a block */
+  uint64_t max_steps; /* 0: no limit; else the end (ST_FAIL, and no diagnostic) after so many
+                         instructions a block */
   const volatile sig_atomic_t *interrupt; /* polled; non-zero stops with ST_INTERRUPTED */
   FILE *print;                            /* where the kernel's print goes */
   EvalCounters *counters;                 /* NULL: not counted */

@@ -32,9 +32,10 @@ EvalResult eval_run_poll(EvalAgent *a) {
   }
   if (atomic_load_explicit(&l->faulty, memory_order_relaxed) < a->block->linear)
     return EVAL_FAULTED;
-  if (o->max_steps && a->steps > o->max_steps)
-    return eval_fault(a, E0458, "the limit of %llu steps a block is reached",
-                      (unsigned long long)o->max_steps);
+  if (o->max_steps && a->steps > o->max_steps) {
+    atomic_store(&l->failed, ST_FAIL);
+    return EVAL_FAULTED;
+  }
   return EVAL_OK;
 }
 

@@ -29,11 +29,11 @@ void ir_verify_error(Verify *v, DiagCode code, const char *fmt, ...) {
  * A variable of another kernel would have an id that means something else here. */
 void ir_verify_define(Verify *v, const IrVar *var) {
   if (var->id >= v->k->vars.n || v->k->vars.v[var->id] != var) {
-    ir_verify_error(v, E0652, "`%s` belongs to another kernel", var->name);
+    ir_verify_error(v, E0604, "`%s` belongs to another kernel", var->name);
     return;
   }
   if (v->var[var->id] != DEF_NONE)
-    ir_verify_error(v, E0652, "`%s` is defined twice", var->name);
+    ir_verify_error(v, E0604, "`%s` is defined twice", var->name);
   v->var[var->id] = DEF_SCOPE;
   VEC_PUSH(v->arena, &v->var_scope, var->id);
 }
@@ -42,11 +42,11 @@ void ir_verify_define(Verify *v, const IrVar *var) {
  * Its extents have been checked before. */
 void ir_verify_declare(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
-    ir_verify_error(v, E0652, "a tile belongs to another kernel");
+    ir_verify_error(v, E0604, "a tile belongs to another kernel");
     return;
   }
   if (v->buffer[b->id] != DEF_NONE)
-    ir_verify_error(v, E0652, "`%s` is declared twice", b->name);
+    ir_verify_error(v, E0604, "`%s` is declared twice", b->name);
   v->buffer[b->id] = DEF_SCOPE;
   VEC_PUSH(v->arena, &v->buffer_scope, b->id);
 }
@@ -55,12 +55,12 @@ void ir_verify_declare(Verify *v, const IrBuffer *b) {
  * Foreign pointers are recognised by the table, not read. */
 bool ir_verify_buffer(Verify *v, const IrBuffer *b) {
   if (!b || b->id >= v->k->buffers.n || v->k->buffers.v[b->id] != b) {
-    ir_verify_error(v, E0652, "the statement has no tensor or tile of this kernel");
+    ir_verify_error(v, E0604, "the statement has no tensor or tile of this kernel");
     return false;
   }
   if (v->buffer[b->id] == DEF_SCOPE)
     return true;
-  ir_verify_error(v, E0652,
+  ir_verify_error(v, E0604,
                   v->buffer[b->id] ? "`%s` is used outside the block that declares it"
                                    : "`%s` is used before it is declared",
                   b->name);
@@ -103,7 +103,7 @@ static void check_let(Verify *v, const IrStmt *s) {
   const IrVar *var = s->as.let.var;
   bool set = s->kind == IRK_SET;
   if (!var || (var->kind != IRV_MUT && (set || var->kind != IRV_LET))) {
-    ir_verify_error(v, E0652,
+    ir_verify_error(v, E0604,
                     set ? "`set` changes something that is no `var`"
                         : "`let` defines something that is no variable");
     return;
@@ -112,7 +112,7 @@ static void check_let(Verify *v, const IrStmt *s) {
   if (!set) {
     ir_verify_define(v, var);
   } else if (v->var[var->id] != DEF_SCOPE) {
-    ir_verify_error(v, E0652, "`%s` is set outside the block that defines it", var->name);
+    ir_verify_error(v, E0604, "`%s` is set outside the block that defines it", var->name);
   } else if (v->map) {
     bool inside = false;
     for (size_t i = v->map_mark; i < v->var_scope.n; i++)

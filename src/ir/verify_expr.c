@@ -82,7 +82,7 @@ static bool check_use(Verify *v, const IrExpr *e) {
     return true;
   v->stamp[e->id] = v->now;
   if (e->op == OP_VAR && v->var[e->as.var->id] != DEF_SCOPE) {
-    ir_verify_error(v, E0652,
+    ir_verify_error(v, E0604,
                     v->var[e->as.var->id] ? "`%s` is used outside the block that defines it"
                                           : "`%s` is used before it is defined",
                     e->as.var->name);

@@ -41,7 +41,7 @@ static void check_load(Verify *v, const IrStmt *s) {
   const IrVar *x = s->as.access.var;
   verify_access(v, &s->as.access.at, false);
   if (!x || x->kind != IRV_LET) {
-    ir_verify_error(v, E0652, "`load` defines no variable");
+    ir_verify_error(v, E0604, "`load` defines no variable");
     return;
   }
   if (s->as.access.at.buf && x->type != s->as.access.at.buf->dtype)
@@ -113,7 +113,7 @@ static void check_place(Verify *v, const IrBuffer *b, int64_t count) {
  * Zero is an extent like others. */
 static void verify_alloc(Verify *v, const IrBuffer *b) {
   if (!b || b->rank < 0 || b->rank > IR_MAX_RANK || b->space == IRS_GLOBAL) {
-    ir_verify_error(v, E0652, "a declaration of no tile");
+    ir_verify_error(v, E0604, "a declaration of no tile");
     return;
   }
   if (b->space == IRS_REG && v->k->level != IR_THREAD) {

@@ -538,7 +538,7 @@ START_TEST(names_out_of_scope) {
       let_in(k, &k->body, x, ir_int_of(k, DT_I32, 2));
     let_in(k, &k->body, y, ir_ref(k, x));
     ck_assert(!ir_verify(k, &sink));
-    ck_assert_int_eq(sink.v[0]->code, E0652);
+    ck_assert_int_eq(sink.v[0]->code, E0604);
     ck_assert_msg(strstr(sink.v[0]->text, say[i]) != NULL, "%s", sink.v[0]->text);
   }
 }

@@ -5,6 +5,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static Session *s;
 static char *output;
@@ -305,6 +306,29 @@ START_TEST(rates_of_products) {
 }
 END_TEST
 
+/* NVRTC that refuses the text: its words at the call, and the text is a command away. */
+START_TEST(compiler_refuses) {
+  char cache[] = "/tmp/tilesh-refused-XXXXXX";
+  ck_assert_ptr_nonnull(mkdtemp(cache));
+  setenv("TILESH_CUDA_PATH", "tests/unit/refusing", 1);
+  setenv("TILESH_CACHE_DIR", cache, 1);
+  const char *call = "add(ones(f32, 100), ones(f32, 100))";
+  Arena *a = arena_new(NULL, "test");
+  Str text = str_new(a);
+  ck_assert_int_eq(run(add_kernel), ST_OK);
+  ck_assert_int_eq(session_emit_call(s, call, strlen(call), EMIT_CUBIN, &text), ST_COMPILE);
+  const DiagSink *d = session_diags(s);
+  ck_assert_uint_eq(d->n, 1);
+  ck_assert_int_eq(d->v[0]->code, E0823);
+  ck_assert_str_eq(d->v[0]->text, "NVRTC refuses add.cu (NVRTC_ERROR_COMPILATION):\n"
+                                  "k.cu(7): error: a text that nothing compiles\n");
+  ck_assert_ptr_nonnull(d->v[0]->span.file);
+  ck_assert_int_eq(run("print(add(ones(f32, 2), ones(f32, 2)))"), ST_OK);
+  ck_assert_int_eq(rmdir(cache), 0);
+  arena_free(a);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("session");
   TCase *c = tcase_create("session");
@@ -326,7 +350,8 @@ int main(void) {
                                 full_device,
                                 rates_of_products,
                                 interrupted_without_a_statement,
-                                rows_far_apart_are_not_packed};
+                                rows_far_apart_are_not_packed,
+                                compiler_refuses};
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
     tcase_add_test(c, tests[i]);
   suite_add_tcase(suite, c);
