@@ -210,6 +210,7 @@ static Call figures_call(lua_State *L) {
 }
 
 int luat_kernel_check(lua_State *L) {
+  luaL_argcheck(L, lua_gettop(L) <= 2, 3, "check takes a kernel and its arguments, no options");
   Call c = figures_call(L);
   luat_enter(L, run_check, &c);
   return luat_give(L, c.out, false);
@@ -224,17 +225,33 @@ static void only_bursts(lua_State *L) {
                                     luaL_tolstring(L, -2, NULL)));
 }
 
-/* opts.bursts: how many are timed. */
+/* opts.bursts: how many are timed; 0, as many as usual, where it is not there. A string is none,
+ * though Lua would convert it. */
+static int read_bursts(lua_State *L) {
+  enum { MOST = 10000 };
+  int whole = 0;
+  if (lua_getfield(L, 3, "bursts") == LUA_TNIL) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  lua_Integer n = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &whole) : 0;
+  if (!whole || n < 1 || n > MOST) {
+    const char *what = luaL_typename(L, -1);
+    if (lua_type(L, -1) == LUA_TNUMBER)
+      what = luaL_tolstring(L, -1, NULL);
+    luaL_argerror(L, 3,
+                  lua_pushfstring(L, "bursts is a whole number from 1 to %d, not %s", MOST, what));
+  }
+  lua_pop(L, 1);
+  return (int)n;
+}
+
 int luat_kernel_bench(lua_State *L) {
   Call c = figures_call(L);
   if (!lua_isnoneornil(L, 3)) {
     luaL_checktype(L, 3, LUA_TTABLE);
     only_bursts(L);
-    lua_getfield(L, 3, "bursts");
-    lua_Integer n = luaL_optinteger(L, -1, 0);
-    luaL_argcheck(L, n >= 0 && n <= 10000, 3, "bursts is a number up to 10000");
-    c.bursts = (int)n;
-    lua_pop(L, 1);
+    c.bursts = read_bursts(L);
   }
   luat_enter(L, run_bench, &c);
   return luat_give(L, c.out, false);

@@ -26,11 +26,17 @@ const char *sema_foreign_dtype(const char *name) {
   return names_here(name, as, sizeof as / sizeof *as);
 }
 
-const char *sema_meant_dtype(Arena *a, const char *name) {
+const char *sema_later_dtype(const char *name) {
   static const char *const later[] = {"i4", "u4", "int4", "uint4", "f4e2m1", "fp4", "f4"};
   for (size_t i = 0; i < sizeof later / sizeof *later; i++)
     if (strcmp(name, later[i]) == 0)
       return "4 bits are no element yet: a u8 holds two, q & 15 and q >> 4";
+  return NULL;
+}
+
+const char *sema_meant_dtype(Arena *a, const char *name) {
+  if (sema_later_dtype(name))
+    return sema_later_dtype(name);
   const char *names[(int)DT_COUNT], *other = sema_foreign_dtype(name);
   for (int i = 0; i < (int)DT_COUNT; i++)
     names[i] = dtype_name((DType)i);

@@ -66,6 +66,8 @@ bool sema_meet(Arena *a, SemaSide side, SemaNum x, SemaNum y, SemaRule *out);
 OpCode sema_builtin(const char *name);
 /* The dtype that NumPy, C or PyTorch call so ("float32" is f32), or NULL; a static text. */
 const char *sema_foreign_dtype(const char *name);
+/* What to do without a dtype of four bits, for a name of one; else NULL. */
+const char *sema_later_dtype(const char *name);
 /* The i-th name that sema_builtin knows, or NULL past the last: for completion. */
 const char *sema_builtin_name(size_t i);
 /* Whether an untyped constant may become t: an integer in its range; a finite float that stays

@@ -155,9 +155,11 @@ int64_t args_int(const Args *a, size_t i) {
   return host_int(a->s, a->v[i], a->spans[i], what);
 }
 
-/* The dtype that a name of NumPy's means, or NULL. */
+/* The dtype that a name of NumPy's means, or what to do without one; or NULL. */
 static const char *dtype_hint(Session *s, const char *name) {
   const char *meant = sema_foreign_dtype(name);
+  if (sema_later_dtype(name))
+    return sema_later_dtype(name);
   return meant ? arena_printf(s->line, "did you mean \"%s\"?", meant) : NULL;
 }
 

@@ -84,15 +84,16 @@ static int ordinal_of(const char *name) {
     return -1;
   if (!name[4])
     return 0;
-  char *end = NULL;
-  long n = strtol(name + 5, &end, 10);
-  return end == name + 5 || *end || n < 0 ? -1 : n < MOST_DEVICES ? (int)n : MOST_DEVICES;
+  if (!name[5] || name[5 + strspn(name + 5, "0123456789")])
+    return -1;
+  long n = strtol(name + 5, NULL, 10);
+  return n < MOST_DEVICES ? (int)n : MOST_DEVICES;
 }
 
 /* Names are checked before anything is opened. */
 static _Noreturn void bad_name(Session *s, const char *name, Span span) {
   host_fail_hint(s, E0822, span, "\"cpu\", \"cuda\" or \"cuda:1\"", "there is no device named %s",
-                 name);
+                 *name ? name : "\"\"");
 }
 
 /* The status makes the exit status 4. */

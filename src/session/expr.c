@@ -17,6 +17,8 @@ static const char *foreign_name(const char *name) {
                                 {"False", "write false"},
                                 {"null", "write nil"},
                                 {"NULL", "write nil"},
+                                {"cpu", "devices are named by strings: use_device(\"cpu\")"},
+                                {"cuda", "devices are named by strings: use_device(\"cuda\")"},
                                 {"exit", "a program ends at its end; `assert` ends it early"},
                                 {"input", "args holds the arguments of the program"},
                                 {"map", "for x in l { … } goes through a list"},
@@ -42,7 +44,7 @@ static _Noreturn void unknown_name(Session *s, const char *name, Span span) {
   for (int t = 0; t < DT_COUNT; t++)
     VEC_PUSH(a, &known, dtype_name((DType)t));
   const char *near = names_closest(name, known.v, known.n), *doc, *type = sema_foreign_dtype(name);
-  const char *hint = foreign_name(name);
+  const char *hint = sema_later_dtype(name) ? sema_later_dtype(name) : foreign_name(name);
   if (!hint && (type || near))
     hint = arena_printf(a, "did you mean %s?", type ? type : near);
   Str form = session_str(s);

@@ -18,7 +18,12 @@ print(pcall(m.add.source, m.add, "nonsense"))
 print(pcall(tile.check, m.add, {x}))
 print(pcall(tile.check, 3))
 print(pcall(tile.bench, m.add, 3))
-print(pcall(tile.bench, m.add, {x, x}, {bursts = -1}))
+for _, n in ipairs{-1, 0, 10001, 1.5, 1 / 0, -1 / 0, 2^53, math.mininteger, "3", true} do
+  print(pcall(tile.bench, m.add, {x, x}, {bursts = n}))
+end
+print(select(2, pcall(tile.bench, m.add, {x, x}, {bursts = 0 / 0})):gsub("%-?nan", "NaN"))
+print(tile.bench(m.add, {x, x}, {bursts = 2.0}).ms > 0, tile.bench(m.add, {x, x}, {}).ms > 0)
+print(pcall(tile.check, m.add, {x, x}, {tol = 1}))
 print(pcall(tile.bench, m.add, {x, x}, {burst = 1}))
 print(pcall(function() return m.add.nothing end))
 -- Products count in the roles of `specialize` as they do outside.
