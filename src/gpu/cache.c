@@ -73,7 +73,7 @@ static const char *below(int shard, char path[16]) {
 /* A descriptor of the folder, -1 if it cannot be used; everything below works relative to it, so
  * that a folder moved meanwhile cannot send a name elsewhere. */
 static int open_shard(const GpuRt *rt, int shard, bool make) {
-  char path[640], part[16];
+  char path[GPU_PATH + 16], part[16];
   if (!rt->cache_dir[0])
     return -1;
   snprintf(path, sizeof path, "%s/%s", rt->cache_dir, below(shard, part));
@@ -289,7 +289,7 @@ static bool write_entry(int fd, const GpuKey *key, const void *data, size_t n) {
 /* Through a temporary name in the same folder, which rename replaces in one step: readers see the
  * old entry, the new one, or none. */
 static void put(GpuRt *rt, int shard, const GpuKey *key, const void *data, size_t n) {
-  char name[KEY_CHARS + 1], part[16], path[768], target[768];
+  char name[KEY_CHARS + 1], part[16], path[GPU_PATH + 96], target[GPU_PATH + 96];
   if (rt->cfg.no_cache || n + sizeof(EntryHead) > rt->cfg.cache_bytes / SHARDS)
     return;
   int dir = open_shard(rt, shard, true);
@@ -321,13 +321,17 @@ void gpu_known_put(GpuRt *rt, const GpuKey *key, const void *data, size_t n) {
 /* Says why in the words of the system where it can. */
 static void check_usable(const GpuRt *rt, GpuCacheInfo *info) {
   const char *why = NULL;
-  if (!rt->cache_dir[0])
+  char words[64];
+  if (rt->cache_dir_bytes > 0) {
+    snprintf(words, sizeof words, "its path of %zu bytes is too long", rt->cache_dir_bytes);
+    why = words;
+  } else if (!rt->cache_dir[0])
     why = "no place: set HOME, XDG_CACHE_HOME or TILESH_CACHE_DIR";
   else if (rt->cfg.no_cache)
     why = "switched off";
   else {
     int fd = open_shard(rt, 0, true);
-    char path[640];
+    char path[GPU_PATH + 16];
     snprintf(path, sizeof path, "%s/cubin/0", rt->cache_dir);
     if (fd >= 0)
       why = access(path, R_OK | W_OK | X_OK) == 0 ? NULL : strerror(errno);
@@ -342,7 +346,7 @@ static void check_usable(const GpuRt *rt, GpuCacheInfo *info) {
 
 GpuCacheInfo gpu_cache_info(GpuRt *rt) {
   GpuCacheInfo info = {0};
-  snprintf(info.dir, sizeof info.dir, "%s", rt->cache_dir);
+  info.dir = rt->cache_dir;
   errno = 0;
   check_usable(rt, &info);
   for (int i = 0; i < SHARDS; i++) {

@@ -62,8 +62,8 @@ void gpu_doctor(GpuRt *rt, Str *out);
 /* ---- the cubin cache ----------------------------------------------------------------------- */
 
 typedef struct GpuCacheInfo {
-  char dir[512];  /* empty when there is no place for it */
-  uint64_t bytes; /* of all entries */
+  const char *dir; /* empty when there is no place for it; the GpuRt's */
+  uint64_t bytes;  /* of all entries */
   unsigned entries;
   bool usable;       /* can be read and written */
   char problem[128]; /* when not usable: why */

@@ -34,7 +34,7 @@ static void note_failure(GpuLib *lib, const char *path) {
 
 /* Both may hold wildcards: a folder of Python packages, a version of a file. */
 static bool try_folder(GpuLib *lib, const char *folder, const char *name) {
-  char path[512];
+  char path[GPU_PATH];
   glob_t g = {0};
   bool ok = false;
   int n = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -49,12 +49,12 @@ static bool try_folder(GpuLib *lib, const char *folder, const char *name) {
   return ok;
 }
 
-bool gpu_next_folder(const char **list, char folder[GPU_FOLDER]) {
+bool gpu_next_folder(const char **list, char folder[GPU_PATH]) {
   while (**list) {
     const char *at = *list;
     size_t n = strcspn(at, ":");
     *list += n + (at[n] == ':');
-    if (n > 0 && n < GPU_FOLDER) {
+    if (n > 0 && n < GPU_PATH) {
       memcpy(folder, at, n);
       folder[n] = '\0';
       return true;
@@ -64,8 +64,8 @@ bool gpu_next_folder(const char **list, char folder[GPU_FOLDER]) {
 }
 
 static bool try_path(GpuLib *lib, const char *path, const char *name) {
-  char folder[GPU_FOLDER];
-  while (gpu_next_folder(&path, folder))
+  char folder[GPU_PATH];
+  while (path && gpu_next_folder(&path, folder))
     if (try_folder(lib, folder, name))
       return true;
   return false;
@@ -74,7 +74,7 @@ static bool try_path(GpuLib *lib, const char *path, const char *name) {
 /* A folder below the one that an environment variable names. */
 static bool try_env(GpuLib *lib, const char *variable, const char *below, const char *name) {
   const char *root = getenv(variable);
-  char folder[512];
+  char folder[GPU_PATH];
   if (!root || !*root)
     return false;
   int n = snprintf(folder, sizeof folder, "%s/%s", root, below);
@@ -115,6 +115,29 @@ static bool try_name(GpuRt *rt, GpuLib *lib, const char *name) {
   return try_open(lib, name) || try_usual(lib, name);
 }
 
+/* The longest folder of a search path that no file can lie in, 0: there is none. */
+static size_t too_long(const char *path) {
+  size_t most = 0;
+  for (const char *at = path; at && *at;) {
+    size_t n = strcspn(at, ":");
+    if (n >= GPU_PATH && n > most)
+      most = n;
+    at += n + (at[n] == ':');
+  }
+  return most;
+}
+
+static void say_missing(const GpuRt *rt, GpuLib *lib, const char *name) {
+  size_t n = too_long(rt->library_path);
+  if (n > 0)
+    snprintf(lib->error, sizeof lib->error,
+             "%s was not found: TILESH_CUDA_PATH has a folder of %zu bytes, and a path has at most "
+             "%d",
+             name, n, GPU_PATH - 1);
+  else
+    snprintf(lib->error, sizeof lib->error, "%s was not found", name);
+}
+
 bool gpu_lib_open(GpuRt *rt, GpuLib *lib, const char *const *names) {
   if (lib->tried)
     return lib->handle != NULL;
@@ -125,7 +148,7 @@ bool gpu_lib_open(GpuRt *rt, GpuLib *lib, const char *const *names) {
       return true;
     }
   if (!lib->error[0])
-    snprintf(lib->error, sizeof lib->error, "%s was not found", names[0]);
+    say_missing(rt, lib, names[0]);
   return false;
 }
 

@@ -15,20 +15,22 @@
 
 /* ---- a library, opened on first use -------------------------------------------------------- */
 
+enum { GPU_PATH = 4096 }; /* bytes of a path, with the NUL: the system takes no longer ones */
+
 typedef struct GpuLib {
   void *handle;
   bool tried;
-  char path[512];  /* where it was found */
-  char error[512]; /* why not, when tried and handle is NULL */
+  char path[GPU_PATH]; /* where it was found */
+  char error[512];     /* why not, when tried and handle is NULL */
 } GpuLib;
 
 /* Opens the first that exists of `names` (a NULL ends them), in the places of the file head of
  * lib.c. Fills in lib; true if it is open. */
 bool gpu_lib_open(GpuRt *rt, GpuLib *lib, const char *const *names);
 void gpu_lib_close(GpuLib *lib);
-enum { GPU_FOLDER = 512 }; /* bytes of a folder's name; a longer one is passed over */
-/* The next folder of a list separated by ':', and the list behind it; false at the end. */
-bool gpu_next_folder(const char **list, char folder[GPU_FOLDER]);
+/* The next folder of a list separated by ':', and the list behind it; false at the end. One that is
+ * longer than any path may be is passed over. */
+bool gpu_next_folder(const char **list, char folder[GPU_PATH]);
 /* Puts the address of a function into *fn (a pointer to function, of any type). */
 bool gpu_lib_symbol(GpuLib *lib, const char *symbol, void *fn);
 
@@ -51,8 +53,9 @@ typedef struct GpuAhead GpuAhead; /* ahead.c: one compilation on a helper thread
 
 struct GpuRt {
   GpuConfig cfg;
-  char cache_dir[512];
-  char library_path[2048];
+  char cache_dir[GPU_PATH]; /* empty: there is none */
+  size_t cache_dir_bytes;   /* of one that is too long to be a path, else 0 */
+  char *library_path;
   bool only_library_path;
   char build_id[80];
   pthread_mutex_t lock; /* of nvrtc and of what is known of it */

@@ -17,6 +17,8 @@ static const char *env_or_null(const char *name) {
   return s && *s ? s : NULL;
 }
 
+enum { ENTRY_NAME = 80 }; /* room for the names of entries */
+
 /* A folder that does not fit is no place: dir stays empty and the cache says so. */
 static void find_cache_dir(GpuRt *rt) {
   const char *dir = rt->cfg.cache_dir ? rt->cfg.cache_dir : env_or_null("TILESH_CACHE_DIR");
@@ -29,8 +31,10 @@ static void find_cache_dir(GpuRt *rt) {
     n = snprintf(rt->cache_dir, size, "%s/tilesh", xdg);
   else if (home)
     n = snprintf(rt->cache_dir, size, "%s/.cache/tilesh", home);
-  if (n < 0 || (size_t)n >= size - 80) /* room for the names of entries */
-    rt->cache_dir[0] = '\0';
+  if (n < 0 || (size_t)n < size - ENTRY_NAME)
+    return;
+  rt->cache_dir_bytes = (size_t)n;
+  rt->cache_dir[0] = '\0';
 }
 
 /* Given but empty, no place is searched: how tests take the libraries away. */
@@ -39,7 +43,7 @@ static void find_library_path(GpuRt *rt) {
   if (!path)
     return;
   rt->only_library_path = true;
-  snprintf(rt->library_path, sizeof rt->library_path, "%s", path);
+  rt->library_path = strdup(path);
 }
 
 /* The hexadecimal build-id of this program, or a digest of its size and date where it has none. */
@@ -70,6 +74,7 @@ void gpu_rt_free(GpuRt *rt) {
   gpu_ahead_free(rt);
   gpu_driver_free(rt);
   gpu_lib_close(&rt->nvrtc.lib);
+  free(rt->library_path);
   pthread_mutex_destroy(&rt->ahead_lock);
   pthread_mutex_destroy(&rt->driver_lock);
   pthread_mutex_destroy(&rt->lock);

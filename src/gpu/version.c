@@ -42,7 +42,7 @@ static void hash_place(GpuHash *h, const char *path) {
 }
 
 static void hash_folders(GpuHash *h, const char *list) {
-  char folder[GPU_FOLDER];
+  char folder[GPU_PATH];
   while (gpu_next_folder(&list, folder))
     hash_place(h, folder);
 }
@@ -66,9 +66,9 @@ static bool find_places(const GpuRt *rt, const char *name, GpuKey *out) {
   gpu_hash_text(&h, "NVRTC");
   gpu_hash_text(&h, rt->build_id);
   gpu_hash_text(&h, name);
-  gpu_hash_text(&h, rt->only_library_path ? rt->library_path : "");
+  gpu_hash_text(&h, rt->library_path ? rt->library_path : "");
   if (rt->only_library_path)
-    hash_folders(&h, rt->library_path);
+    hash_folders(&h, rt->library_path ? rt->library_path : "");
   else
     hash_folders(&h, loader ? loader : "");
   hash_place(&h, "/etc/ld.so.cache");

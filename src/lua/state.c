@@ -12,6 +12,8 @@ static const char key_modules; /* registry key: real path to what a Lua file ret
 
 /* Chunks ------------------------------------------------------------------------------------ */
 
+enum { CHUNK_NAME = 4096 + 1 }; /* as long as a path may be, behind "@" */
+
 typedef struct Chunk {
   const char *name; /* "@x.lua" */
   const char *before;
@@ -232,7 +234,7 @@ static void run_block(void *lua, const char *text, size_t n, Span span) {
   Luat *t = lua;
   lua_State *L = luat_begin(t, 8);
   uint32_t line, column;
-  char name[256];
+  char name[CHUNK_NAME];
   src_position(span.file, span.begin, &line, &column);
   snprintf(name, sizeof name, "@%s", span.file->name);
   luat_chunk(t, span.file->name, span.file->text, span.file->n);
@@ -300,7 +302,7 @@ static const char *chunk_name(char *room, size_t n, const char *path) {
 static Status run_file(void *lua, const char *path, const char *text, size_t n) {
   Luat *t = lua;
   lua_State *L = t->main;
-  char name[1024];
+  char name[CHUNK_NAME];
   File f = {.path = path};
   lua_settop(L, 0);
   luat_chunk(t, path, text, n);
@@ -367,7 +369,7 @@ static bool run_prompt(void *lua, const char *entry, const char *text, size_t n,
 /* Runs in Lua: what the file returned, from the first time on. */
 static int do_import(lua_State *L) {
   File *f = lua_touserdata(L, 1);
-  char name[1024];
+  char name[CHUNK_NAME];
   add_package_path(L, f->path);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &key_modules);
   if (lua_getfield(L, 2, f->path) == LUA_TBOOLEAN)
