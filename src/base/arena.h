@@ -32,7 +32,8 @@ Status guard_run(void (*fn)(Guard *guard, void *ctx), void *ctx);
 /* Leaves to the boundary with `why` (never ST_OK). */
 _Noreturn void guard_raise(Guard *guard, Status why);
 /* One depth counter for everything recursive: enter raises nothing, returns false at the limit
- * (about 1000 levels), where the caller reports "nested too deeply" and backs out. */
+ * (about 1000 levels, fewer on a small stack), where the caller reports "nested too deeply" and
+ * backs out. */
 bool guard_enter(Guard *guard);
 void guard_leave(Guard *guard);
 
