@@ -312,6 +312,16 @@ static Value eval_call(Session *s, const AstExpr *e) {
   return host_call(s, fn, &a);
 }
 
+/* After `import softmax` the kernel is softmax.softmax. */
+static const char *module_hint(Session *s, Value fn) {
+  if (fn.kind != VAL_MODULE)
+    return NULL;
+  Module *m = fn.as.obj->as.module;
+  bool own = host_global(m, names_get(s->names, m->name, strlen(m->name))) != NULL;
+  return arena_printf(s->line, "%s.%s(...) calls what the module has", m->name,
+                      own ? m->name : "NAME");
+}
+
 /* One case a kind of value that can be called. */
 Value host_call(Session *s, Value fn, Args *a) {
   switch (fn.kind) {
@@ -331,8 +341,8 @@ Value host_call(Session *s, Value fn, Args *a) {
   case VAL_FOREIGN:
     return fn.as.obj->as.foreign.ops->call(s, fn.as.obj->as.foreign.handle, a);
   default:
-    host_fail(s, E0805, a->call ? a->call->as.call.fn->span : a->span, "%s cannot be called",
-              val_describe(s, fn));
+    host_fail_hint(s, E0805, a->call ? a->call->as.call.fn->span : a->span, module_hint(s, fn),
+                   "%s cannot be called", val_describe(s, fn));
   }
 }
 
