@@ -92,13 +92,6 @@ static void move_group(Move *m, bool reads, const Point *p, IrBuffer *regs, IrEx
 
 /* ---------------------------------------------------------------- between dtypes */
 
-static IrBuffer *registers(Simple *s, const char *name, DType t, int64_t n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
-  return b;
-}
-
 /* to[at + e] = from[r + e], converted. */
 static void convert(Simple *s, IrBuffer *to, IrExpr *at, IrBuffer *from, IrExpr *r, int64_t n) {
   for (int64_t e = 0; e < n; e++) {
@@ -141,7 +134,7 @@ static void load_all(Move *m, IrBuffer *to) {
   if (to->dtype == t) {
     move_group(m, true, &p, to, r);
   } else {
-    IrBuffer *x = registers(s, "in", t, m->src.width);
+    IrBuffer *x = low_registers(s, "in", t, m->src.width);
     move_group(m, true, &p, x, low_i32(s, 0));
     convert(s, to, r, x, low_i32(s, 0), m->src.width);
     pad_late(m, &p, to, r, m->src.width);
@@ -161,7 +154,7 @@ static void store_all(Move *m, IrBuffer *from) {
   if (from->dtype == t) {
     move_group(m, false, &p, from, r);
   } else {
-    IrBuffer *x = registers(s, "out", t, m->dst.width);
+    IrBuffer *x = low_registers(s, "out", t, m->dst.width);
     convert(s, x, low_i32(s, 0), from, r, m->dst.width);
     move_group(m, false, &p, x, low_i32(s, 0));
   }
@@ -191,9 +184,9 @@ static void move_rolled(Move *m) {
   Point p;
   IrBlock *outer = s->out, *before;
   int64_t width = m->src.width < m->dst.width ? m->src.width : m->dst.width;
-  IrBuffer *in = registers(s, "group", m->src.r->buf->dtype, width), *out = in;
+  IrBuffer *in = low_registers(s, "group", m->src.r->buf->dtype, width), *out = in;
   if (m->dst.r->buf->dtype != in->dtype)
-    out = registers(s, "out", m->dst.r->buf->dtype, width);
+    out = low_registers(s, "out", m->dst.r->buf->dtype, width);
   m->src.width = m->dst.width = width;
   low_enter_if(s, expand_is_owner(s, &m->iter));
   s->rolled = true;
@@ -228,7 +221,7 @@ static void move(Move *m, bool edge) {
   else if (edge || frag_registers(&m->iter) > most_in_flight(m->s))
     move_rolled(m);
   else {
-    IrBuffer *stage = registers(s, "stage", m->src.r->buf->dtype, frag_registers(&m->iter));
+    IrBuffer *stage = low_registers(s, "stage", m->src.r->buf->dtype, frag_registers(&m->iter));
     load_all(m, stage);
     store_all(m, stage);
   }
@@ -297,7 +290,7 @@ static bool neighbours_second(Simple *s, const IrRegion *to, const Frag *f, Frag
 static IrBuffer *reordered(Move *m, const Frag *f) {
   Simple *s = m->s;
   IrBuffer *from = home_of(m, &m->src);
-  IrBuffer *to = registers(s, "pairs", from->dtype, frag_registers(f));
+  IrBuffer *to = low_registers(s, "pairs", from->dtype, frag_registers(f));
   int64_t low = f->reg[0].extent, high = f->reg[1].extent;
   IrBlock *before = s->out;
   IrStmt *loop;

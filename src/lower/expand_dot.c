@@ -172,13 +172,6 @@ bool expand_dot_frag(Simple *s, const IrDot *d, Frag *f) {
 
 /* ---------------------------------------------------------------- products */
 
-IrBuffer *mma_registers(Simple *s, const char *name, DType t, int64_t n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
-  return b;
-}
-
 IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by) {
   IrStmt *loop;
   if (n <= by)
@@ -213,7 +206,7 @@ static void multiply(Mma *m, IrExpr *step) {
   int n = rows || m->kind.by_words ? 2 : 1, nc = rows ? 2 : 4, na = m->kind.na / n;
   IrExpr *g = mma_unrolled(s, "g", m->mg, 1), *h = mma_unrolled(s, "h", m->ng, 1);
   IrExpr *c = low_i32(s, 0);
-  IrBuffer *sums = m->pairs.columns ? mma_registers(s, "sum", m->c->dtype, 4) : m->c;
+  IrBuffer *sums = m->pairs.columns ? low_registers(s, "sum", m->c->dtype, 4) : m->c;
   if (m->pairs.columns)
     move_sums(m, sums, g, h, true);
   else
@@ -305,7 +298,7 @@ static void steps(Mma *m, int64_t from, int64_t n) {
 static void by_parts(Mma *m, IrBuffer *c) {
   int64_t each = (m->d->promote > 0 ? m->d->promote : PROMOTED) / m->kind.step;
   each = m->kind.by_words ? m->kg : each < 1 ? 1 : each;
-  m->c = mma_registers(m->s, "part", DT_F32, 4 * m->mg * m->ng);
+  m->c = low_registers(m->s, "part", DT_F32, 4 * m->mg * m->ng);
   for (int64_t at = 0; at < m->kg; at += each) {
     clear(m, m->c);
     steps(m, at, m->kg - at < each ? m->kg - at : each);
@@ -343,8 +336,8 @@ static void begin(Mma *m) {
   DType word = m->kind.type == DT_F64 ? DT_F64 : DT_U32;
   place_warp(m);
   mma_prepare(m);
-  m->a = mma_registers(s, "a", word, m->kg * m->kind.na * m->mg);
-  m->b = mma_registers(s, "b", word, m->kg * m->kind.nb * m->ng);
+  m->a = low_registers(s, "a", word, m->kg * m->kind.na * m->mg);
+  m->b = low_registers(s, "b", word, m->kg * m->kind.nb * m->ng);
 }
 
 bool expand_dot(Simple *s, IrStmt *st) {

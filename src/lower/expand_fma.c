@@ -127,7 +127,7 @@ static void load_elements(Fma *x, int side, const Point *p, IrExpr *k, IrExpr *t
     side_move(s, true, r->buf, at, low_regs(x->v[side], to, n));
     return;
   }
-  IrBuffer *raw = mma_registers(s, "raw", t, n);
+  IrBuffer *raw = low_registers(s, "raw", t, n);
   side_move(s, true, r->buf, at, low_regs(raw, low_i32(s, 0), n));
   for (int64_t e = 0; e < n; e++) {
     IrVar *v = low_emit_load(s, "x", (IrAccess){.buf = raw, .index = {low_i32(s, e)}});
@@ -238,7 +238,7 @@ bool expand_fma(Simple *s, IrStmt *st) {
   low_fence(s);
   plan(&x);
   for (int i = 0; i < 2; i++)
-    x.v[i] = mma_registers(s, i ? "b" : "a", x.type,
+    x.v[i] = low_registers(s, i ? "b" : "a", x.type,
                            frag_registers(&x.side[i]) * (x.way[i].along_k ? x.step : 1));
   if (!d->accumulate)
     clear(&x);

@@ -8,13 +8,6 @@
 
 #include "expand_side.h"
 
-static IrBuffer *registers(Simple *s, const char *name, DType t, int64_t n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
-  return b;
-}
-
 /* Rows that a thread has, one register each; all axes but the last. */
 static int64_t count_rows(const Gather *g) {
   int64_t n = 1;
@@ -44,7 +37,7 @@ static IrExpr **table(Simple *s, const Gather *g, const Point *p, IrExpr *const 
 
 void gather_declare(Simple *s, Gather *g) {
   for (int i = 0; i < g->nrows; i++)
-    g->row[i].regs = registers(s, "rows", g->row[i].value->type, count_rows(g));
+    g->row[i].regs = low_registers(s, "rows", g->row[i].value->type, count_rows(g));
 }
 
 /* Divisors are none of the loop's own: the first row's checks are those of all. */
@@ -158,7 +151,7 @@ static void take_all(Simple *s, const Gather *g) {
   IrKernel *k = s->k;
   IrBlock *outer = s->out;
   open_groups(s, g, NULL, 0, &x);
-  IrBuffer *regs = registers(s, "group", g->tile->dtype, g->width);
+  IrBuffer *regs = low_registers(s, "group", g->tile->dtype, g->width);
   IrOperand all = low_regs(regs, low_i32(s, 0), g->width);
   operation(s, OP_LD_SHARED, all,
             (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, g->tile, x.p.index)});

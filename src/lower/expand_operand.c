@@ -65,10 +65,7 @@ static IrExpr *lane_k(Mma *m, IrExpr *k, int64_t j) {
 }
 
 static IrBuffer *words_of(Mma *m, int64_t n) {
-  IrExpr *extent = low_i64(m->s, n);
-  IrBuffer *b = ir_buffer(m->s->k, IRS_REG, "w", DT_U32, 1, &extent);
-  low_emit(m->s, IRK_ALLOC)->as.alloc = b;
-  return b;
+  return low_registers(m->s, "w", DT_U32, n);
 }
 
 /* 16 rows, K from k on: the four matrices are rows, rows + 8, then 16 bytes further. */

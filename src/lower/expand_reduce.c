@@ -21,13 +21,6 @@ static bool folds(const Fold *f, const FragDigit *d) {
 
 /* ---------------------------------------------------------------- registers */
 
-static IrBuffer *new_registers(Simple *s, const char *name, DType t, int64_t n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = b;
-  return b;
-}
-
 /* acc[to] = identity, for all of them. */
 static void clear(Simple *s, const Fold *f, IrBuffer *acc, int64_t n) {
   IrStmt *loop;
@@ -282,8 +275,8 @@ static bool best_of(Simple *s, const IrReduce *r) {
   Fold f = {src->frag, r->axis, r->op, r->src.buf->dtype};
   int64_t n = frag_registers(dst->frag);
   Best x = {.s = s, .r = r};
-  x.value = new_registers(s, "best", expand_wide(r->src.buf->dtype), n);
-  x.at = new_registers(s, "at", DT_I32, n);
+  x.value = low_registers(s, "best", expand_wide(r->src.buf->dtype), n);
+  x.at = low_registers(s, "at", DT_I32, n);
   clear_best(&x, n);
   find_in_registers(&x, src->frag, src->home);
   find_in_lanes(&x, &f, n);
@@ -330,7 +323,7 @@ bool expand_reduce(Simple *s, IrStmt *st) {
     return best_of(s, r);
   Fold f = {src->frag, r->scalar ? -1 : r->axis, r->op, r->src.buf->dtype};
   int64_t n = r->scalar ? 1 : frag_registers(low_place_of(s, r->dst.buf)->frag);
-  IrBuffer *acc = new_registers(s, op_info(r->op)->name, op_reduce_type(r->op, f.type), n);
+  IrBuffer *acc = low_registers(s, op_info(r->op)->name, op_reduce_type(r->op, f.type), n);
   clear(s, &f, acc, n);
   fold_registers(s, &f, src->home, acc);
   fold_all_lanes(s, &f, acc, n);
@@ -565,9 +558,9 @@ bool expand_scan_registers(Simple *s, IrStmt *st) {
   x.type = expand_wide(op_reduce_type(c->op, c->src.buf->dtype));
   x.lane = ir_ref(s->k, low_emit_let(s, "lane", place_of(&x, x.stride, x.lanes)));
   x.warp = ir_ref(s->k, low_emit_let(s, "warp", place_of(&x, x.stride * x.lanes, x.warps)));
-  x.run = new_registers(s, "run", x.type, registers);
-  x.before = new_registers(s, "before", x.type, rounds);
-  x.all = new_registers(s, "all", x.type, rounds);
+  x.run = low_registers(s, "run", x.type, registers);
+  x.before = low_registers(s, "before", x.type, rounds);
+  x.all = low_registers(s, "all", x.type, rounds);
   clear(s, &f, x.run, registers);
   copy_alive(&x, src->home, x.run);
   IrBlock *before, *inner;

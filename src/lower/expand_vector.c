@@ -415,11 +415,9 @@ static void one_of_group(Vector *x, IrExpr *e) {
 static void emit_group(Vector *x) {
   Simple *s = x->s;
   IrStmt *loop;
-  IrExpr *extent = low_i64(s, x->width);
   for (int i = 0; i < x->n; i++) {
-    x->v[i].regs =
-        ir_buffer(s->k, IRS_REG, x->v[i].access->buf->name, x->v[i].access->buf->dtype, 1, &extent);
-    low_emit(s, IRK_ALLOC)->as.alloc = x->v[i].regs;
+    const IrBuffer *b = x->v[i].access->buf;
+    x->v[i].regs = low_registers(s, b->name, b->dtype, x->width);
   }
   for (int i = 0; i < x->n; i++)
     if (x->body->v[x->v[i].at]->kind == IRK_LOAD)

@@ -86,6 +86,10 @@ IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64
  * TURNED_COLUMNS are the warpgroups'; FALSE: it does not lie so. */
 bool hopper_stage_turned(Simple *s, const IrCopy *c);
 
+/* hopper_tma.c: two neighbours in a staging tile's row at address `at`, from register `first` and
+ * the one `step` behind it, rounded as the copy rounds. */
+void hopper_store_pair(Simple *s, const IrCopy *c, IrExpr *at, IrExpr *first, int step);
+
 /* One thread-level operation of n operands. */
 void hopper_op(Simple *s, OpCode op, int n, const IrOperand *o);
 IrOperand hopper_e(IrExpr *e);

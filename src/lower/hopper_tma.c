@@ -191,9 +191,7 @@ static IrExpr *load_f32(Simple *s, IrBuffer *b, IrExpr *at) {
 
 /* Pairs of columns as words: n of them, from register `first` on. */
 static IrBuffer *pack_pairs(Simple *s, DType t, IrBuffer *from, IrExpr *first, int n) {
-  IrExpr *extent = low_i64(s, n);
-  IrBuffer *w = ir_buffer(s->k, IRS_REG, "pairs", DT_U32, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = w;
+  IrBuffer *w = low_registers(s, "pairs", DT_U32, n);
   for (int q = 0; q < n; q++) {
     IrExpr *x = load_f32(s, from, low_add(s, first, low_i32(s, 2 * q)));
     IrExpr *y = load_f32(s, from, low_add(s, first, low_i32(s, 2 * q + 1)));
@@ -246,14 +244,11 @@ static IrExpr *group_at(Simple *s, const Staging *x, IrExpr *row, IrExpr *group)
   return low_add(s, at, low_add(s, low_mul(s, chunk, low_i32(s, 16)), eight));
 }
 
-/* Two neighbours of a row, from register `first` on, rounded as a copy rounds. */
-static void store_pair(Simple *s, const Staging *x, const IrCopy *c, IrExpr *at, IrExpr *first) {
-  IrExpr *extent = low_i64(s, 2);
-  IrBuffer *pair = ir_buffer(s->k, IRS_REG, "pair", x->tile->dtype, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = pair;
+void hopper_store_pair(Simple *s, const IrCopy *c, IrExpr *at, IrExpr *first, int step) {
+  IrBuffer *pair = low_registers(s, "pair", c->dst.buf->dtype, 2);
   for (int i = 0; i < 2; i++) {
     IrAccess from = {.buf = low_place_of(s, c->src.buf)->home,
-                     .index = {low_add(s, first, low_i32(s, i))}};
+                     .index = {low_add(s, first, low_i32(s, i * step))}};
     IrExpr *value = ir_ref(s->k, low_emit_load(s, "x", from));
     low_emit_store(s, (IrAccess){.buf = pair, .index = {low_i32(s, i)}},
                    ir_cast(s->k, value, pair->dtype));
@@ -274,7 +269,7 @@ static void stage_bytes(Simple *s, const Staging *x, const IrCopy *c, IrExpr *ro
     at = low_add(s, low_add(s, hopper_tile_at(s, x->tile), at), column);
     IrExpr *first =
         low_add(s, low_mul(s, ir_ref(s->k, v), low_i32(s, 4)), low_i32(s, base + 2 * i));
-    store_pair(s, x, c, at, first);
+    hopper_store_pair(s, c, at, first, 1);
   }
   low_enter(s, before);
 }

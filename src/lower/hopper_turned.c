@@ -88,9 +88,8 @@ static IrExpr *bytes_address(const Turning *t, int64_t block) {
 /* Words of K 0 to 15 and 16 to 31, of the even and of the odd neighbours. */
 static void load_bytes(const Turning *t, IrExpr *from, int64_t step, int64_t to) {
   Simple *s = t->s;
-  IrExpr *extent = low_i64(s, 4), *word[4];
-  IrBuffer *w = ir_buffer(s->k, IRS_REG, "w", DT_U32, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = w;
+  IrExpr *word[4];
+  IrBuffer *w = low_registers(s, "w", DT_U32, 4);
   IrExpr *at = low_add(s, from, low_i32(s, step * 32 * t->span));
   hopper_op(s, OP_LDMATRIX_T, 2, (IrOperand[]){low_regs(w, low_i32(s, 0), 4), hopper_e(at)});
   for (int i = 0; i < 4; i++)
@@ -140,14 +139,12 @@ static void load_block(const Turning *t, int64_t block, int64_t steps) {
 
 IrBuffer *hopper_load_turned(Simple *s, const IrRegion *r, int64_t blocks, int64_t steps) {
   const IrLayout *l = r->buf->layout;
-  IrExpr *extent = low_i64(s, blocks * steps * 4);
   Turning t = {.s = s, .size = (int64_t)dtype_size(r->buf->dtype), .span = l->amount};
   t.rows = sched_side(r->buf, l->columns ? 1 : 0);
   t.base = hopper_region_at(s, r);
   t.lane = ir_expr(s->k, OP_LANE, DT_NONE, NULL, 0);
   t.warp = mod(s, low_quotient(s, ir_ref(s->k, s->tid), 32), GROUP_WARPS);
-  t.words = ir_buffer(s->k, IRS_REG, "words", DT_U32, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = t.words;
+  t.words = low_registers(s, "words", DT_U32, blocks * steps * 4);
   if (t.size == 1)
     find_picks(&t);
   for (int64_t i = 0; i < blocks; i++)
@@ -188,22 +185,6 @@ static void find_places(Staged *x, bool wide) {
   }
 }
 
-/* Two neighbours, every other register from `first` on, rounded as a copy rounds. */
-static void stage_pair(const Staged *x, IrExpr *at, int64_t first) {
-  Simple *s = x->s;
-  IrExpr *extent = low_i64(s, 2);
-  IrBuffer *pair = ir_buffer(s->k, IRS_REG, "pair", x->c->dst.buf->dtype, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = pair;
-  for (int i = 0; i < 2; i++) {
-    IrAccess from = {.buf = low_place_of(s, x->c->src.buf)->home,
-                     .index = {low_i32(s, first + 2 * i)}};
-    IrExpr *value = ir_ref(s->k, low_emit_load(s, "x", from));
-    low_emit_store(s, (IrAccess){.buf = pair, .index = {low_i32(s, i)}},
-                   ir_cast(s->k, value, pair->dtype));
-  }
-  hopper_op(s, OP_ST_SHARED, 2, (IrOperand[]){hopper_e(at), low_regs(pair, low_i32(s, 0), 2)});
-}
-
 /* The i-th of a warpgroup's panels. */
 static void stage_panel(const Staged *x, int64_t i) {
   Simple *s = x->s;
@@ -213,7 +194,8 @@ static void stage_panel(const Staged *x, int64_t i) {
   for (int e = 0; e < 2; e++) {
     IrExpr *to = named(s, "to", low_add(s, base, x->at[e]));
     for (int64_t row = 0; row < x->rows; row += 8)
-      stage_pair(x, low_add(s, to, low_i32(s, row * x->span)), (i * x->rows + row) / 2 + e);
+      hopper_store_pair(s, x->c, low_add(s, to, low_i32(s, row * x->span)),
+                        low_i32(s, (i * x->rows + row) / 2 + e), 2);
   }
 }
 

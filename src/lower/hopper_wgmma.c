@@ -75,9 +75,7 @@ static IrBuffer *words_of(Simple *s, const IrBuffer *operand) {
   if (words)
     return words;
   ir_is_const(home->extent[0], &n);
-  IrExpr *extent = low_i64(s, n / 2);
-  words = ir_buffer(s->k, IRS_REG, "words", DT_U32, 1, &extent);
-  low_emit(s, IRK_ALLOC)->as.alloc = words;
+  words = low_registers(s, "words", DT_U32, n / 2);
   hopper_pack(s, operand->dtype, home, words);
   return words;
 }

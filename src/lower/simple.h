@@ -185,6 +185,8 @@ typedef struct Write {
 IrExpr *low_i32(Simple *s, int64_t n);
 /* n registers from `first` on, as an operand. */
 IrOperand low_regs(IrBuffer *b, IrExpr *first, int64_t n);
+/* n registers of each thread, declared here. */
+IrBuffer *low_registers(Simple *s, const char *name, DType t, int64_t n);
 IrExpr *low_i64(Simple *s, int64_t n);
 IrExpr *low_zero_of(Simple *s, DType t);
 IrExpr *low_add(Simple *s, IrExpr *a, IrExpr *b);

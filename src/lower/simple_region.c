@@ -16,6 +16,12 @@ IrExpr *low_i64(Simple *s, int64_t n) {
 IrOperand low_regs(IrBuffer *b, IrExpr *first, int64_t n) {
   return (IrOperand){.kind = IRO_REGS, .buf = b, .expr = first, .count = (int)n};
 }
+IrBuffer *low_registers(Simple *s, const char *name, DType t, int64_t n) {
+  IrExpr *extent = low_i64(s, n);
+  IrBuffer *b = ir_buffer(s->k, IRS_REG, name, t, 1, &extent);
+  low_emit(s, IRK_ALLOC)->as.alloc = b;
+  return b;
+}
 IrExpr *low_add(Simple *s, IrExpr *a, IrExpr *b) {
   return ir_op2(s->k, OP_ADD, a, b);
 }
