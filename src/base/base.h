@@ -21,6 +21,14 @@
 #include "str.h"
 #include "vec.h"
 
+/* The lesser and the greater of two numbers. */
+static inline int64_t base_least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t base_most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
 /* Their users forget lengths and errors. */
 #pragma GCC poison sprintf vsprintf strcpy strcat strtok atoi atol atof
 

@@ -11,13 +11,6 @@
 
 enum { RANGE_DEPTH = 60 };
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static bool known(IrRange *out, int64_t lo, int64_t hi) {
   *out = (IrRange){lo, hi};
   return true;
@@ -56,8 +49,8 @@ static bool product(IrRange a, IrRange b, IrRange *out) {
   if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
       __builtin_mul_overflow(a.hi, b.lo, &p[2]) || __builtin_mul_overflow(a.hi, b.hi, &p[3]))
     return false;
-  return known(out, least(least(p[0], p[1]), least(p[2], p[3])),
-               most(most(p[0], p[1]), most(p[2], p[3])));
+  return known(out, base_least(base_least(p[0], p[1]), base_least(p[2], p[3])),
+               base_most(base_most(p[0], p[1]), base_most(p[2], p[3])));
 }
 
 /* C truncates; the language floors, and here only by what is positive. */
@@ -68,8 +61,8 @@ static int64_t quotient(int64_t a, int64_t b, bool up) {
 /* The quotient is monotone in both operands as long as the divisor is positive: the dividend's
  * extremes over the divisor's. */
 static bool divided(IrRange a, IrRange b, bool up, IrRange *out) {
-  return b.lo >= 1 && known(out, least(quotient(a.lo, b.lo, up), quotient(a.lo, b.hi, up)),
-                            most(quotient(a.hi, b.lo, up), quotient(a.hi, b.hi, up)));
+  return b.lo >= 1 && known(out, base_least(quotient(a.lo, b.lo, up), quotient(a.lo, b.hi, up)),
+                            base_most(quotient(a.hi, b.lo, up), quotient(a.hi, b.hi, up)));
 }
 
 /* By a positive divisor the remainder is not negative, and the dividend itself where that is less.
@@ -79,7 +72,7 @@ static bool remainder_of(IrRange a, IrRange b, IrRange *out) {
     return false;
   if (a.lo >= 0 && a.hi < b.lo)
     return known(out, a.lo, a.hi);
-  return known(out, 0, a.lo >= 0 ? least(b.hi - 1, a.hi) : b.hi - 1);
+  return known(out, 0, a.lo >= 0 ? base_least(b.hi - 1, a.hi) : b.hi - 1);
 }
 
 /* A bitwise or of numbers up to x stays below the next power of two. */
@@ -94,8 +87,8 @@ static int64_t all_ones(int64_t x) {
  * which is how code takes a remainder. */
 static bool bits(OpCode op, IrRange a, IrRange b, IrRange *out) {
   if (op == OP_AND && (a.lo >= 0 || b.lo >= 0))
-    return known(out, 0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : least(a.hi, b.hi));
-  return a.lo >= 0 && b.lo >= 0 && known(out, 0, all_ones(most(a.hi, b.hi)));
+    return known(out, 0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : base_least(a.hi, b.hi));
+  return a.lo >= 0 && b.lo >= 0 && known(out, 0, all_ones(base_most(a.hi, b.hi)));
 }
 
 /* A multiplication or division by a power of two. */
@@ -121,9 +114,9 @@ static bool binary(OpCode op, IrRange a, IrRange b, IrRange *out) {
   case OP_MOD:
     return remainder_of(a, b, out);
   case OP_MIN2:
-    return known(out, least(a.lo, b.lo), least(a.hi, b.hi));
+    return known(out, base_least(a.lo, b.lo), base_least(a.hi, b.hi));
   case OP_MAX2:
-    return known(out, most(a.lo, b.lo), most(a.hi, b.hi));
+    return known(out, base_most(a.lo, b.lo), base_most(a.hi, b.hi));
   case OP_AND:
   case OP_OR:
   case OP_XOR:
@@ -158,7 +151,7 @@ bool ir_range_step(const IrExpr *e, IrRangeOf *of, void *ctx, IrRange *out) {
     return known(out, 0, (int64_t)dtype_bits(e->arg[0]->type));
   case OP_SELECT:
     return of(ctx, e->arg[1], &a) && of(ctx, e->arg[2], &b) &&
-           known(out, least(a.lo, b.lo), most(a.hi, b.hi));
+           known(out, base_least(a.lo, b.lo), base_most(a.hi, b.hi));
   default:
     return e->nargs == 2 && of(ctx, e->arg[0], &a) && of(ctx, e->arg[1], &b) &&
            binary(e->op, a, b, out);

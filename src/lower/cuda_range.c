@@ -76,17 +76,10 @@ bool cuda_exact(Printer *p, const IrExpr *e) {
   return cuda_fact(p, e)->exact;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 /* Two facts about one value both hold. An empty meeting means code that never runs: either will do.
  */
 static IrRange meet(IrRange a, IrRange b) {
-  IrRange r = {most(a.lo, b.lo), least(a.hi, b.hi)};
+  IrRange r = {base_most(a.lo, b.lo), base_least(a.hi, b.hi)};
   return r.lo <= r.hi ? r : a; /* a place that is never reached */
 }
 
@@ -103,13 +96,13 @@ static bool with_step(Printer *p, const IrFor *f, IrRange *out) {
   *out = r = p->var_range[f->index->id];
   if (f->index->type == DT_U64 && hi.hi == INT64_MAX)
     return step.hi <= 1;
-  int64_t last = hi.hi > INT64_MIN ? least(hi.hi - 1, r.hi) : hi.hi;
-  int64_t first = hi.lo < INT64_MAX ? most(hi.lo + 1, r.lo) : hi.lo;
+  int64_t last = hi.hi > INT64_MIN ? base_least(hi.hi - 1, r.hi) : hi.hi;
+  int64_t first = hi.lo < INT64_MAX ? base_most(hi.lo + 1, r.lo) : hi.lo;
   if (step.hi >= 1 && __builtin_add_overflow(last, step.hi, &last))
     return false;
   if (step.lo <= -1 && __builtin_add_overflow(first, step.lo, &first))
     return false;
-  *out = (IrRange){least(r.lo, first), most(r.hi, last)};
+  *out = (IrRange){base_least(r.lo, first), base_most(r.hi, last)};
   return true;
 }
 
@@ -117,10 +110,10 @@ static bool with_step(Printer *p, const IrFor *f, IrRange *out) {
  * though it may run no round, and for the step past its end. */
 void cuda_range_loop(Printer *p, const IrFor *f) {
   IrRange lo = cuda_range(p, f->lo), hi = cuda_range(p, f->hi), step = cuda_range(p, f->step), all;
-  IrRange r = {least(lo.lo, hi.lo), most(lo.hi, hi.hi)};
+  IrRange r = {base_least(lo.lo, hi.lo), base_most(lo.hi, hi.hi)};
   bool open = f->index->type == DT_U64 && hi.hi == INT64_MAX;
   if (step.lo >= 1 && !open)
-    r = (IrRange){lo.lo, most(lo.lo, hi.hi > INT64_MIN ? hi.hi - 1 : hi.hi)};
+    r = (IrRange){lo.lo, base_most(lo.lo, hi.hi > INT64_MIN ? hi.hi - 1 : hi.hi)};
   p->var_range[f->index->id] = meet(p->var_range[f->index->id], r);
   p->var_wide[f->index->id] = !cuda_fits_int(lo) || !with_step(p, f, &all) || !cuda_fits_int(all);
 }

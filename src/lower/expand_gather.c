@@ -257,10 +257,6 @@ static bool lies_inside(const Find *f) {
 
 /* ---------------------------------------------------------------- groups */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Neighbours that lie side by side in both, and begin where such accesses may. */
 static bool find_width(Find *f) {
   Simple *s = f->s;
@@ -276,10 +272,10 @@ static bool find_width(Find *f) {
   IrExpr *first = ir_replace(s->k, f->index[fact.unit_axis], f->deep, f->nvars);
   IrExpr **zero = ARENA_ARRAY(s->arena, IrExpr *, f->nvars);
   zero[f->along->id] = ir_int_of(s->k, f->along->type, 0);
-  g->width = least(least(fact.align, VECTOR_BYTES) / size,
-                   expand_divisor(s, ir_replace(s->k, first, zero, f->nvars)));
-  g->width = least(g->width, least(n & -n, p->extent[p->rank - 1]));
-  g->width = least(g->width, p->extent[p->rank - 1] & -p->extent[p->rank - 1]);
+  g->width = base_least(base_least(fact.align, VECTOR_BYTES) / size,
+                        expand_divisor(s, ir_replace(s->k, first, zero, f->nvars)));
+  g->width = base_least(g->width, base_least(n & -n, p->extent[p->rank - 1]));
+  g->width = base_least(g->width, p->extent[p->rank - 1] & -p->extent[p->rank - 1]);
   return g->width * size >= 4 && g->width >= 2;
 }
 

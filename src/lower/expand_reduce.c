@@ -77,16 +77,12 @@ typedef struct Slots {
   int64_t parts, slots;
 } Slots;
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* A digit that lies partly in the lanes and partly in the warps is cut at 32. */
 static void slot_digit(Simple *s, const Fold *f, Slots *x, int i) {
   const FragDigit *d = &f->frag->thread[i];
   bool copies = d->axis < 0 && f->axis < 0; /* one of them speaks for all */
   int64_t stride = frag_thread_stride(f->frag, i), n = d->extent;
-  int64_t lanes = stride < 32 ? least(n, 32 / stride) : 1, warps = n / lanes;
+  int64_t lanes = stride < 32 ? base_least(n, 32 / stride) : 1, warps = n / lanes;
   IrExpr *t = ir_ref(s->k, s->tid);
   IrExpr *lane = ir_op2(s->k, OP_MOD, low_quotient(s, t, stride), low_i32(s, lanes));
   IrExpr *warp = ir_op2(s->k, OP_MOD, low_quotient(s, t, stride * lanes), low_i32(s, warps));
@@ -361,7 +357,7 @@ static bool find_digits(const Frag *f, int axis, Scan *x) {
     if (d->axis != axis)
       continue;
     x->stride = frag_thread_stride(f, i);
-    x->lanes = x->stride < 32 ? least(d->extent, 32 / x->stride) : 1;
+    x->lanes = x->stride < 32 ? base_least(d->extent, 32 / x->stride) : 1;
     x->warps = d->extent / x->lanes;
     step = d->step;
     threads++;

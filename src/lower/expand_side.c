@@ -9,29 +9,25 @@
 
 /* ---------------------------------------------------------------- what divides an expression */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* A power of two that divides it, at most 2^20. */
 int64_t expand_divisor(Simple *s, const IrExpr *e) {
   enum { MOST = 1 << 20 };
   int64_t c;
   if (ir_is_const(e, &c))
-    return c == 0 ? MOST : least(c & -c, MOST);
+    return c == 0 ? MOST : base_least(c & -c, MOST);
   switch (e->op) {
   case OP_VAR:
     return e->as.var->id < s->divisor.n && s->divisor.v[e->as.var->id] ? s->divisor.v[e->as.var->id]
                                                                        : 1;
   case OP_MUL:
-    return least(expand_divisor(s, e->arg[0]) * expand_divisor(s, e->arg[1]), MOST);
+    return base_least(expand_divisor(s, e->arg[0]) * expand_divisor(s, e->arg[1]), MOST);
   case OP_ADD:
   case OP_SUB:
   case OP_MIN2:
   case OP_MAX2:
-    return least(expand_divisor(s, e->arg[0]), expand_divisor(s, e->arg[1]));
+    return base_least(expand_divisor(s, e->arg[0]), expand_divisor(s, e->arg[1]));
   case OP_SELECT:
-    return least(expand_divisor(s, e->arg[1]), expand_divisor(s, e->arg[2]));
+    return base_least(expand_divisor(s, e->arg[1]), expand_divisor(s, e->arg[2]));
   case OP_CAST:
     return dtype_is_int(e->arg[0]->type) ? expand_divisor(s, e->arg[0]) : 1;
   default:
@@ -68,7 +64,7 @@ static int64_t aligned_elements(Simple *s, const IrBuffer *b) {
     return 1;
   else if (p->rank > 1) {
     int64_t pitch = (p->extent[p->columns ? p->rank - 2 : p->rank - 1] + p->pad) * size;
-    align = least(align, pitch & -pitch);
+    align = base_least(align, pitch & -pitch);
   }
   return align > size ? align / size : 1;
 }
@@ -90,7 +86,7 @@ int64_t expand_vector_axis(Simple *s, const IrRegion *r, int *axis) {
   *axis = kept_axis(r, unit);
   if (r->axis[unit].step != 1)
     return 1;
-  return least(aligned_elements(s, r->buf), expand_divisor(s, r->axis[unit].origin));
+  return base_least(aligned_elements(s, r->buf), expand_divisor(s, r->axis[unit].origin));
 }
 
 /* ---------------------------------------------------------------- one side of a copy */
@@ -99,8 +95,8 @@ Side side_of(Simple *s, const IrRegion *r, const Frag *iter) {
   Side x = {.r = r, .frag = low_place_of(s, r->buf)->frag, .width = 1, .axis = -1};
   if (!x.frag) {
     int64_t w = expand_vector_axis(s, r, &x.axis);
-    x.width = x.axis < 0 ? 1 : least(w, frag_run(iter, x.axis));
-    x.width = least(x.width, VECTOR_BYTES / (int64_t)dtype_size(r->buf->dtype));
+    x.width = x.axis < 0 ? 1 : base_least(w, frag_run(iter, x.axis));
+    x.width = base_least(x.width, VECTOR_BYTES / (int64_t)dtype_size(r->buf->dtype));
   }
   return x;
 }
@@ -321,7 +317,7 @@ Frag side_layout(Simple *s, const IrCopy *c, const Shape *shape) {
   int64_t v = expand_vector_axis(s, &c->dst, &to), w = expand_vector_axis(s, &c->src, &from);
   bool read = low_is_global(s, &c->src) || !low_is_global(s, &c->dst);
   int axis = read ? from : to;
-  int64_t width = least(read ? w : v, VECTOR_BYTES / (int64_t)dtype_size(c->src.buf->dtype));
+  int64_t width = base_least(read ? w : v, VECTOR_BYTES / (int64_t)dtype_size(c->src.buf->dtype));
   while (shape->extent[axis] % width)
     width /= 2;
   /* Across a tile's rows: 8 threads along the vectors and 4 across meet 32 banks, where the rows'

@@ -200,10 +200,6 @@ static bool can_read_first(const Vector *x, const IrStmt *load, size_t at) {
   return true;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* The axis of stride 1, and what divides where it and the others begin, in elements; 0: not known.
  */
 static int64_t memory_of(const Vector *x, const IrBuffer *b, int *unit) {
@@ -212,13 +208,13 @@ static int64_t memory_of(const Vector *x, const IrBuffer *b, int *unit) {
   if (!p->tile) {
     LowerFact fact = lower_fact(x->s->request, b);
     *unit = fact.unit_axis;
-    return b->space == IRS_GLOBAL ? least(fact.align, VECTOR_BYTES) / size : 0;
+    return b->space == IRS_GLOBAL ? base_least(fact.align, VECTOR_BYTES) / size : 0;
   }
   *unit = p->rank - 1;
   if (b->space != IRS_SHARED || p->frag || p->spilled || p->map || p->columns || p->rank < 1)
     return 0;
   n = p->rank > 1 ? p->extent[p->rank - 1] + p->pad : VECTOR_BYTES;
-  return least(VECTOR_BYTES / size, n & -n);
+  return base_least(VECTOR_BYTES / size, n & -n);
 }
 
 /* x of x // n, where neighbours share elements; the expression itself: they do not. */
@@ -247,7 +243,7 @@ static int64_t width_of(Vector *x, const IrAccess *a, IrExpr *const *index, int6
   }
   IrExpr *first = shared_index(x, index[unit], shares);
   int64_t begins = expand_divisor(s, with_index(x, first, low_i64(s, 0)));
-  return begins < *shares ? 1 : least(w, begins / *shares);
+  return begins < *shares ? 1 : base_least(w, begins / *shares);
 }
 
 static void add_access(Vector *x, const IrStmt *st, size_t at) {
@@ -306,7 +302,7 @@ static bool find_accesses(Vector *x) {
   }
   for (int i = 0; i < x->n; i++) /* no more than the group has of them */
     if (x->v[i].shares > 1)
-      x->v[i].width = least(x->v[i].width, x->width / x->v[i].shares);
+      x->v[i].width = base_least(x->v[i].width, x->width / x->v[i].shares);
   return x->n > 0 && x->width > 1 && shares_fit(x) && keeps_busy(x);
 }
 

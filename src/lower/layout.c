@@ -41,21 +41,17 @@ static bool same_digits(const FragDigit *a, const FragDigit *b, int n) {
   return true;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 int64_t frag_run(const Frag *f, int axis) {
   if (f->nreg == 0 || f->reg[0].axis != axis || f->reg[0].step != 1)
     return 1;
   int64_t w = f->reg[0].extent & -f->reg[0].extent;
   for (int i = 1; i < f->nreg; i++)
     if (f->reg[i].axis == axis)
-      w = smaller(w, f->reg[i].step & -f->reg[i].step);
+      w = base_least(w, f->reg[i].step & -f->reg[i].step);
   for (int i = 0; i < f->nthread; i++)
     if (f->thread[i].axis == axis)
-      w = smaller(w, f->thread[i].step & -f->thread[i].step);
-  return smaller(w, f->extent[axis] & -f->extent[axis]);
+      w = base_least(w, f->thread[i].step & -f->thread[i].step);
+  return base_least(w, f->extent[axis] & -f->extent[axis]);
 }
 
 bool frag_copies(const Frag *f) {

@@ -12,10 +12,6 @@
 
 enum { RESERVED = 1 << 10 }; /* bytes: the system's share of each block */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Registers are given out to warps, 256 at a time; shared memory to blocks. */
 int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_t bytes,
                          bool with_reserved) {
@@ -23,10 +19,10 @@ int64_t blocks_at_a_time(const Target *t, unsigned registers, int threads, size_
     return 0;
   int64_t warps = (threads + 31) / 32, regs = ((int64_t)registers * 32 + 255) / 256 * 256;
   int64_t shared = (int64_t)(bytes + (with_reserved ? 0 : RESERVED));
-  int64_t n = least(t->blocks, t->threads / (warps * 32));
+  int64_t n = base_least(t->blocks, t->threads / (warps * 32));
   if (regs > 0)
-    n = least(n, t->registers / (regs * warps));
-  return least(n, (int64_t)t->shared / (shared > 0 ? shared : 1));
+    n = base_least(n, t->registers / (regs * warps));
+  return base_least(n, (int64_t)t->shared / (shared > 0 ? shared : 1));
 }
 
 /* What the kernel itself takes of a block's shared memory: from sm_90 on a cubin's static part has
