@@ -101,6 +101,8 @@ int64_t ir_region_extent(const IrRegion *r, int i);
 
 /* Calls fn on every statement, outermost first; fn returns false to skip a statement's blocks. */
 void ir_walk(IrBlock *block, bool (*fn)(IrStmt *s, void *ctx), void *ctx);
+/* Whether it is a LET of a name that is bound once: not of a variable. */
+bool ir_is_let(const IrStmt *s);
 /* The nested blocks of a statement: the i-th, or NULL past the last. */
 IrBlock *ir_nested(IrStmt *s, int i);
 /* Visits what one statement itself holds (not what its nested blocks hold), each as a slot that may

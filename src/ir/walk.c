@@ -6,6 +6,10 @@
  */
 #include "impl.h"
 
+bool ir_is_let(const IrStmt *s) {
+  return s->kind == IRK_LET && s->as.let.var->kind == IRV_LET;
+}
+
 /* In the order in which they run.
  * NULL past the last ends every caller's loop. */
 IrBlock *ir_nested(IrStmt *s, int i) {

@@ -89,7 +89,7 @@ static bool value_of(const Cost *c, const IrExpr *e, Scalar *out) {
 static void learn_let(Cost *c, const IrStmt *s) {
   IrVar *v = s->as.let.var;
   Scalar x;
-  if (c->b && v->kind == IRV_LET && value_of(c, s->as.let.value, &x)) {
+  if (c->b && ir_is_let(s) && value_of(c, s->as.let.value, &x)) {
     c->b->value[v->id] = x;
     c->known[v->id] = true;
   }

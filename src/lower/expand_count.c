@@ -28,7 +28,7 @@ static bool checks_once(const IrExpr *e, const bool *changes) {
 }
 
 bool count_plain_let(const IrStmt *b, bool *changes) {
-  if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET || b->as.let.value->reads_mut)
+  if (!ir_is_let(b) || b->as.let.value->reads_mut)
     return false;
   changes[b->as.let.var->id] = mentions(b->as.let.value, changes);
   return !b->as.let.value->may_fault || checks_once(b->as.let.value, changes);

@@ -34,9 +34,8 @@ typedef struct Find {
 
 /* ---------------------------------------------------------------- the statements */
 
-static bool is_let(const IrStmt *st) {
-  return st->kind == IRK_LET && st->as.let.var->kind == IRV_LET && !st->as.let.value->reads_mut &&
-         st->as.let.value->size < SIZE;
+static bool is_small_let(const IrStmt *st) {
+  return ir_is_let(st) && !st->as.let.value->reads_mut && st->as.let.value->size < SIZE;
 }
 
 static void learn(Find *f, const IrStmt *st) {
@@ -47,7 +46,7 @@ static void learn(Find *f, const IrStmt *st) {
 /* LETs, of which what could fault is left to the outermost block; how many. */
 static size_t learn_lets(Find *f, const IrBlock *b, bool outermost) {
   size_t i = 0;
-  for (; i < b->n && is_let(b->v[i]) && (outermost || !b->v[i]->as.let.value->may_fault); i++)
+  for (; i < b->n && is_small_let(b->v[i]) && (outermost || !b->v[i]->as.let.value->may_fault); i++)
     learn(f, b->v[i]);
   return i;
 }
@@ -395,7 +394,7 @@ static void find_offset(Find *f) {
 /* What could fault is among the rows' values. */
 static bool finds_faults(Find *f) {
   const IrBlock *b = &f->g->map->body;
-  for (size_t i = 0; i < b->n && is_let(b->v[i]); i++)
+  for (size_t i = 0; i < b->n && is_small_let(b->v[i]); i++)
     if (with_rows(f, f->to[b->v[i]->as.let.var->id])->may_fault)
       return false;
   for (int i = 0; i < f->g->nguards; i++)
@@ -431,7 +430,7 @@ static void look_around(Find *f, const IrStmt *loop) {
   for (int i = 0; i < f->g->map->naxes; i++)
     f->round[f->g->map->index[i]->id] = false;
   for (size_t i = 0; i < l->body.n && l->body.v[i] != f->g->st; i++)
-    if (is_let(l->body.v[i]))
+    if (is_small_let(l->body.v[i]))
       f->deep[l->body.v[i]->as.let.var->id] =
           ir_replace(f->s->k, l->body.v[i]->as.let.value, f->deep, f->nvars);
 }

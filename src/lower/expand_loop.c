@@ -190,18 +190,27 @@ static IrExpr *named(Simple *s, const IrVar *like, IrExpr *value) {
   return ir_ref(s->k, v);
 }
 
+/* Of what a round begins with, up to where it computes, the next LET from statement *i on, which
+ * goes behind it; NULL: there is none. */
+static const IrStmt *next_let(const Pipe *p, size_t *i) {
+  const IrBlock *body = &p->loop->as.loop.body;
+  while (*i < body->n) {
+    const IrStmt *b = body->v[(*i)++];
+    if (ir_is_let(b))
+      return b;
+    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY && !is_piped(p, b))
+      return NULL;
+  }
+  return NULL;
+}
+
 /* What stands for the loop's variables in round `index`, by id; gathers want names for it. */
 static IrExpr **of_round(Simple *s, const Pipe *p, IrExpr *index, size_t *count) {
   size_t n = *count = s->k->vars.n;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
-  const IrBlock *body = &p->loop->as.loop.body;
+  const IrStmt *b;
   to[p->loop->as.loop.index->id] = index;
-  for (size_t i = 0; i < body->n; i++) {
-    const IrStmt *b = body->v[i];
-    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY && !is_piped(p, b))
-      break;
-    if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET)
-      continue;
+  for (size_t i = 0; (b = next_let(p, &i));) {
     IrExpr *value = p->prepares ? count_replace(s, p->counts, b->as.let.value) : b->as.let.value;
     value = ir_replace(s->k, value, to, n);
     if (p->prepares && (value->nargs || value->reads_mut))
@@ -417,7 +426,7 @@ static IrStmt *one_product_of(const Pipe *p, const IrBlock *rest) {
   if (!st || st->kind != IRK_DOT)
     return NULL;
   for (size_t i = 0; i + 1 < rest->n; i++)
-    if (rest->v[i]->kind != IRK_LET || rest->v[i]->as.let.var->kind != IRV_LET)
+    if (!ir_is_let(rest->v[i]))
       return NULL;
   const IrRegion *side[] = {&st->as.dot.a, &st->as.dot.b};
   for (int i = 0; i < 2; i++) {
@@ -473,16 +482,11 @@ static void load_first(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end, Mma *m
 
 /* The checks of the first round's LETs. */
 static void check_lets(Simple *s, const Pipe *p, IrExpr *lo) {
-  const IrBlock *body = &p->loop->as.loop.body;
   size_t n = s->k->vars.n;
+  const IrStmt *b;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
   to[p->loop->as.loop.index->id] = lo;
-  for (size_t i = 0; i < body->n && (body->v[i]->kind == IRK_LET || body->v[i]->kind == IRK_ALLOC ||
-                                     body->v[i]->kind == IRK_COPY || is_piped(p, body->v[i]));
-       i++) {
-    const IrStmt *b = body->v[i];
-    if (b->kind != IRK_LET || b->as.let.var->kind != IRV_LET)
-      continue;
+  for (size_t i = 0; (b = next_let(p, &i));) {
     IrStmt let = {.kind = IRK_LET, .span = b->span};
     let.as.let.value = to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
     low_check_exprs(s, &let);

@@ -103,8 +103,7 @@ static bool add_guards(Vector *x, IrExpr *e) {
 /* ---------------------------------------------------------------- what the loop does */
 
 static bool is_plain_let(const IrStmt *st) {
-  return st->kind == IRK_LET && st->as.let.var->kind == IRV_LET && !st->as.let.value->reads_mut &&
-         !st->as.let.value->may_fault;
+  return ir_is_let(st) && !st->as.let.value->reads_mut && !st->as.let.value->may_fault;
 }
 
 /* What LETs name is put in their place. */

@@ -86,10 +86,8 @@ static const IrVar *find_missing(IrKernel *k, IrBlock *role) {
 
 /* Addresses may need any value that is computed from parameters and inputs. */
 static bool may_feed(const IrStmt *s) {
-  if (s->kind == IRK_LET)
-    return s->as.let.var->kind == IRV_LET;
-  return s->kind == IRK_LOAD && s->as.access.at.buf->space == IRS_GLOBAL &&
-         s->as.access.at.buf->role == IRR_IN;
+  return ir_is_let(s) || (s->kind == IRK_LOAD && s->as.access.at.buf->space == IRS_GLOBAL &&
+                          s->as.access.at.buf->role == IRR_IN);
 }
 
 /* Keeps what fills channels, the control around it, and what addresses may need. */

@@ -27,7 +27,7 @@ static bool is_plain(const IrStmt *s) {
   bool tile = s->kind == IRK_MAP || s->kind == IRK_REDUCE || s->kind == IRK_ALLOC ||
               (s->kind == IRK_COPY && s->as.copy.dst.buf->space == IRS_FRAGMENT &&
                s->as.copy.src.buf->space == IRS_FRAGMENT);
-  return tile || (s->kind == IRK_LET && s->as.let.var->kind == IRV_LET);
+  return tile || ir_is_let(s);
 }
 
 static bool touches(IrStmt *s, const IrDot *d) {

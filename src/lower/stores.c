@@ -50,7 +50,7 @@ static bool mentions(const Moves *m, const IrExpr *e) {
 
 static bool note_let(IrStmt *s, void *ctx) {
   Moves *m = ctx;
-  if (s->kind == IRK_LET && s->as.let.var->kind == IRV_LET && mentions(m, s->as.let.value))
+  if (ir_is_let(s) && mentions(m, s->as.let.value))
     m->var[s->as.let.var->id] = true;
   return true;
 }
@@ -139,7 +139,7 @@ static bool not_negative(const Signs *x, const IrExpr *e) {
 static bool learn(IrStmt *s, void *ctx) {
   Signs *x = ctx;
   int64_t step;
-  if (s->kind == IRK_LET && s->as.let.var->kind == IRV_LET)
+  if (ir_is_let(s))
     x->var[s->as.let.var->id] = not_negative(x, s->as.let.value);
   if (s->kind == IRK_FOR && ir_is_const(s->as.loop.step, &step) && step > 0)
     x->var[s->as.loop.index->id] = not_negative(x, s->as.loop.lo);

@@ -61,8 +61,7 @@ static const IrDot *read_last(const IrBlock *b, size_t release) {
 
 /* What has no place in the order of stages. */
 static bool passes(IrStmt *s) {
-  return s->kind == IRK_MAP || s->kind == IRK_REDUCE || s->kind == IRK_ALLOC ||
-         (s->kind == IRK_LET && s->as.let.var->kind == IRV_LET) ||
+  return s->kind == IRK_MAP || s->kind == IRK_REDUCE || s->kind == IRK_ALLOC || ir_is_let(s) ||
          (s->kind == IRK_DOT && s->as.dot.unit == IRU_WGMMA);
 }
 
