@@ -241,23 +241,15 @@ EVAL_ROW(setmaxnreg_inc) {
 
 /* The words of a check, and the program's block where the operation says it. */
 static EvalResult fault_site(EvalAgent *a, const EvalOperand *o, int n, int lane) {
-  const IrKernel *k = a->block->program->kernel;
-  int64_t site = eval_operand_int(&o[1], lane), index[3] = {0};
-  int64_t value[2] = {eval_operand_int(&o[2], lane), eval_operand_int(&o[3], lane)};
+  int64_t value[2] = {eval_operand_int(&o[2], lane), eval_operand_int(&o[3], lane)}, index[3] = {0};
   Arena *arena = arena_new(NULL, "fault");
   Str text = str_new(arena);
-  DiagCode code = E0478;
-  if (site >= 0 && (uint64_t)site < k->sites.n) {
-    code = k->sites.v[site].code;
-    scalar_print_in(k->sites.v[site].text, value, &text);
-  } else {
-    str_addf(&text, "thread %d: check %lld failed: index %lld, extent %lld",
-             a->id * EVAL_WARP + lane, (long long)site, (long long)value[0], (long long)value[1]);
-  }
+  IrSite site = ir_site_said(arena, a->block->program->kernel, eval_operand_int(&o[1], lane));
+  scalar_print_in(site.text, value, &text);
   for (int i = 4; i < n && i < 7; i++)
     index[i - 4] = eval_operand_int(&o[i], lane);
   ir_say_block(index, n > 4 ? n - 4 : 0, &text);
-  eval_fault(a, code, "%s", str_text(&text));
+  eval_fault(a, site.code, "%s", str_text(&text));
   a->block->fault.block_named = n > 4;
   arena_free(arena);
   return EVAL_FAULTED;

@@ -1,8 +1,9 @@
 /* fault.c: what faults say, on the evaluator and on a GPU.
  *
  * In: the code and the words that a kernel has for a check; the program's block. Out: the number of
- * the site; the block's words. Tests: tests/lang/fault_at_*.tile, on both.
+ * the site, and its words again; the block's words. Tests: tests/lang/fault_at_*.tile, on both.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "impl.h"
@@ -15,6 +16,12 @@ int ir_site(IrKernel *k, DiagCode code, const char *text) {
   IrSite site = {code, arena_printf(k->arena, "%s", text)};
   VEC_PUSH(k->arena, &k->sites, site);
   return (int)k->sites.n - 1;
+}
+
+IrSite ir_site_said(Arena *a, const IrKernel *k, int64_t n) {
+  if (k && n >= 0 && (uint64_t)n < k->sites.n)
+    return k->sites.v[n];
+  return (IrSite){E0478, arena_printf(a, "check %" PRId64 " failed: {0}, {1}", n)};
 }
 
 void ir_say_block(const int64_t *index, int rank, Str *out) {

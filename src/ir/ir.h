@@ -37,6 +37,9 @@ IrTmap *ir_tmap(IrKernel *k, const char *name, IrBuffer *buf, int rank);
 IrChannel *ir_channel(IrKernel *k, const char *name, IrBuffer *const *tile, int ntiles);
 /* The number of a FAULT's words in k->sites, added where they are new. */
 int ir_site(IrKernel *k, DiagCode code, const char *text);
+/* The words of a number, in the arena where the kernel has none for it; k NULL: no kernel is known.
+ */
+IrSite ir_site_said(Arena *a, const IrKernel *k, int64_t n);
 /* Appends ", in block 3" or ", in block (2, 0)": of the program's grid of so many axes. */
 void ir_say_block(const int64_t *index, int rank, Str *out);
 /* The stride variable of an axis of a global buffer, made on first request. */

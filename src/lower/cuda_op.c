@@ -220,9 +220,7 @@ static void mma_sync(Printer *p, const IrStmt *s) {
  * kernel's. */
 static void fault(Printer *p, const IrStmt *s) {
   const IrOp *op = &s->as.op;
-  int64_t n = constant(op, 1);
-  bool known = n >= 0 && (size_t)n < p->k->sites.n;
-  IrSite said = known ? p->k->sites.v[n] : (IrSite){E0478, "a check failed: {0}, {1}"};
+  IrSite said = ir_site_said(p->a, p->k, constant(op, 1));
   int rank = op->noperands > 4 ? op->noperands - 4 : cuda_block_rank(p);
   const char *site = cuda_site(p, (CudaSite){s->span, said.code, said.text, rank});
   Str cond = str_new(p->a), args = str_new(p->a);

@@ -12,10 +12,10 @@ static void report_fault(Session *s, const GpuFault *f) {
   SessionGpu *g = s->gpu;
   const Queued *q = f->call < g->nqueued ? &g->queued[f->call] : NULL;
   bool known = q && f->site < (uint32_t)q->text->nsites;
-  CudaSite site = {{NULL, 0, 0}, E0478, "a check on the device failed: {0}, {1}", 0};
-  site = known ? q->text->site[f->site] : site;
-  int64_t block[3] = {f->block[0], f->block[1], f->block[2]};
   Str text = session_str(s);
+  IrSite said = ir_site_said(text.arena, NULL, f->site);
+  CudaSite site = known ? q->text->site[f->site] : (CudaSite){.code = said.code, .text = said.text};
+  int64_t block[3] = {f->block[0], f->block[1], f->block[2]};
   scalar_print_in(site.text, f->value, &text);
   ir_say_block(block, site.rank, &text);
   diag_add(&s->diags, site.code, site.span, "%s", str_text(&text));

@@ -77,7 +77,7 @@ START_TEST(voting) {
 END_TEST
 
 START_TEST(compiled_checks) {
-  report(32, "fault t == 9, 4, t, 8", E0478, "thread 9: check 4 failed: index 9, extent 8", 1);
+  report(32, "fault t == 9, 4, t, 8", E0478, "check 4 failed: 9, 8", 1);
 }
 END_TEST
 
