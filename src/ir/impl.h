@@ -38,7 +38,7 @@ int64_t ir_buffer_extent(const IrBuffer *b, int axis);
 int64_t ir_buffer_count(const IrBuffer *b);
 bool ir_region_is_whole(const IrRegion *r);
 
-/* The words of IrEngine, IrUnit and IrPolicy in text, by value, NULL after the last (print_stmt.c).
+/* The words of IrEngine, IrUnit and IrPolicy in text, by value, NULL after the last (print_tile.c).
  */
 extern const char *const ir_engine_names[], *const ir_unit_names[], *const ir_policy_names[];
 

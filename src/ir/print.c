@@ -3,7 +3,7 @@
  * In: a kernel of any level. Out: text that ir_read turns back into a kernel with the same text.
  * Always holds: names are unique; a constant carries its type exactly where the reader, which knows
  * the other operand or the place, would not find it; two spaces a level, one statement a line.
- * Statements of tile and scheduled level are in print_stmt.c. Tests: tests/unit/check_ir.c.
+ * Statements are in print_stmt.c, print_tile.c and print_op.c. Tests: tests/unit/check_ir.c.
  */
 #include "print.h"
 
@@ -149,9 +149,9 @@ static void print_at(Printer *p, const IrExpr *e, DType want, int level) {
   } else if (e->op == OP_VAR) {
     const IrVar *v = e->as.var;
     if (v->kind == IRV_STRIDE)
-      str_addf(p->out, "%s.stride%d", p->names.buffer[v->buf->id], v->axis);
+      str_addf(p->out, "%s.stride%d", ir_buffer_shown(p, v->buf), v->axis);
     else
-      str_add(p->out, p->names.var[v->id]);
+      str_add(p->out, ir_var_shown(p, v));
   } else if (e->op == OP_NEG || e->op == OP_NOT) {
     str_add(p->out, e->op == OP_NEG ? "-" : "~");
     print_at(p, e->arg[0], arg_want(e, 0, want), 8);
@@ -218,11 +218,11 @@ static void print_strided(Printer *p, const IrBuffer *b) {
  * `A: inout f16[M, K] strided = 0` */
 static void print_param(Printer *p, const IrParam *x) {
   if (x->var) {
-    str_addf(p->out, "%s: %s", p->names.var[x->var->id], dtype_name(x->var->type));
+    str_addf(p->out, "%s: %s", ir_var_shown(p, x->var), dtype_name(x->var->type));
     return;
   }
   const IrBuffer *b = x->buf;
-  str_addf(p->out, "%s: %s", p->names.buffer[b->id], b->role == IRR_INOUT ? "inout " : "");
+  str_addf(p->out, "%s: %s", ir_buffer_shown(p, b), b->role == IRR_INOUT ? "inout " : "");
   ir_put_type(p, b);
   print_strided(p, b);
   str_add(p->out, b->unchecked ? " unchecked" : "");
@@ -278,7 +278,7 @@ static void print_signature(Printer *p) {
 /* The innermost stride is implied and so not written.
  * `tmap ta = A dim [K, M] stride [K*2] box [64, 128] swizzle 128` */
 static void print_tmap(Printer *p, const IrTmap *t) {
-  str_addf(p->out, "  tmap %s = %s dim [", p->names.tmap[t->id], p->names.buffer[t->buf->id]);
+  str_addf(p->out, "  tmap %s = %s dim [", p->names.tmap[t->id], ir_buffer_shown(p, t->buf));
   ir_put_exprs(p, t->dim, t->rank, DT_I64);
   str_add(p->out, "] stride [");
   ir_put_exprs(p, t->stride + 1, t->rank - 1, DT_I64);
@@ -297,7 +297,7 @@ static void print_grid(Printer *p) {
   str_add(p->out, "  grid ");
   for (int i = 0; i < k->grid_rank; i++) {
     const IrVar *v = k->grid_index[i];
-    str_addf(p->out, "%s%s", i ? ", " : "", p->names.var[v->id]);
+    str_addf(p->out, "%s%s", i ? ", " : "", ir_var_shown(p, v));
     if (v->type != DT_I64)
       str_addf(p->out, ": %s", dtype_name(v->type));
   }

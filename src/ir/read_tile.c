@@ -1,6 +1,6 @@
 /* read_tile.c: declarations of tiles and the tile operations of the IR's text.
  *
- * In: tokens after a statement's first word. Out: the statement. Always holds: what print_stmt.c
+ * In: tokens after a statement's first word. Out: the statement. Always holds: what print_tile.c
  * prints is read here with the options in the same order. Tests: tests/unit/check_ir.c.
  */
 #include "read.h"
