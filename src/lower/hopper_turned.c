@@ -163,10 +163,9 @@ typedef struct Staged { /* the transpose of a product on its way to a staging ti
 
 /* The column, of a warpgroup's 64, of the first of a thread's neighbours, as frag_turned says. */
 static IrExpr *own_column(Simple *s, bool wide) {
-  static const int64_t near[] = {2, 4, 8, 16, 32}, apart[] = {2, 16, 4, 8, 32};
   IrExpr *sum = low_i32(s, 0);
   for (int i = 0; i < 5; i++)
-    sum = low_add(s, sum, digit(s, ir_ref(s->k, s->tid), 4L << i, 2, wide ? apart[i] : near[i]));
+    sum = low_add(s, sum, digit(s, ir_ref(s->k, s->tid), 4L << i, 2, frag_turned_step(i, wide)));
   return named(s, "col", sum);
 }
 

@@ -187,8 +187,12 @@ bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps,
   return true;
 }
 
-bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide) {
+int64_t frag_turned_step(int i, bool wide) {
   static const int64_t near[] = {2, 4, 8, 16, 32}, apart[] = {2, 16, 4, 8, 32};
+  return wide ? apart[i] : near[i];
+}
+
+bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide) {
   int64_t rows = axis ? n : m, columns = axis ? m : n;
   if (rows % (64 * groups) || columns % 8)
     return false;
@@ -198,8 +202,8 @@ bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide)
   frag_push(f->reg, &f->nreg, (FragDigit){1 - axis, columns / 8, 8});
   frag_push(f->reg, &f->nreg, (FragDigit){axis, rows / (64 * groups), 64 * groups});
   frag_push(f->thread, &f->nthread, (FragDigit){1 - axis, 4, 2});
-  for (int i = 0; i < 5; i++) /* three bits of the lane, two of the warp */
-    frag_push(f->thread, &f->nthread, (FragDigit){axis, 2, wide ? apart[i] : near[i]});
+  for (int i = 0; i < 5; i++)
+    frag_push(f->thread, &f->nthread, (FragDigit){axis, 2, frag_turned_step(i, wide)});
   frag_push(f->thread, &f->nthread, (FragDigit){axis, groups, 64});
   return true;
 }

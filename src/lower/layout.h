@@ -73,6 +73,9 @@ bool frag_paired(Frag *f, int64_t m, int64_t n, int row_warps, int column_warps,
  * `groups`; rows r and r + 8 of it are neighbours. wide: of elements of four bytes. FALSE where it
  * does not fit. */
 bool frag_turned(Frag *f, int64_t m, int64_t n, int axis, int groups, bool wide);
+/* How far along `axis` bit i, 0 to 4, of the thread's number behind its two lowest reaches there:
+ * three bits of the lane, two of the warp. */
+int64_t frag_turned_step(int i, bool wide);
 
 /* "thread 8:1:4 32:0:1 …", for :explain: extent, axis, step of each digit. */
 void frag_print(const Frag *f, Str *out);
