@@ -314,13 +314,13 @@ static double single_rounds(const Cost *c, int64_t sms, double factor) {
 /* Rows by 64 to a warpgroup, their results in registers. */
 static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
   enum { BARRIERS = 1024 };
-  const int limit[] = {0, 255, c->first.products > 2 || c->turned ? 240 : 232, 160};
+  bool most = c->first.products > 2 || c->turned;
   int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
   int64_t kept = c->first.products == 1 ? c->kept : 0; /* chains are measured with theirs */
   if (!c->fits || blocks < 1 || blocks > 4 ||
       (c->registers + c->operand + kept) * (blocks / groups) +
               sched_other_registers(c->first.products) >
-          limit[groups])
+          sched_most_registers((int)groups, most))
     return -1;
   if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIERS))
     return -1; /* one stage would leave the tensor cores waiting for each */

@@ -200,12 +200,13 @@ static bool find_wide(IrStmt *s, void *ctx) {
 /* What a thread may have when the roles are set apart: together they use up the multiprocessor's
  * registers. Two warpgroups have enough without. */
 static void set_registers(IrRoles *roles, int groups) {
-  static const int producer[] = {0, 0, 40, 32}, consumer[] = {0, 0, 232, 160};
   Wide w = {0};
+  if (groups < 2)
+    return;
   ir_walk(&roles->role[1].body, find_wide, &w);
   bool wide = w.part || (w.products > 2 && w.elements >= WIDE_CHAIN);
-  roles->role[0].registers = wide && groups == 2 ? 24 : producer[groups];
-  roles->role[1].registers = wide && groups == 2 ? 240 : consumer[groups];
+  roles->role[0].registers = groups == 3 ? 32 : wide ? 24 : 40;
+  roles->role[1].registers = sched_most_registers(groups, wide);
 }
 
 /* Declarations of shared tiles and channels are everybody's. */

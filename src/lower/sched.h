@@ -46,6 +46,9 @@ bool sched_jumps_around_fill(IrKernel *k);
 /* select.c: whether a product of 8-bit floats adds more of K at once than it may before it is taken
  * to true f32; such products add to a part first, from here on. */
 bool sched_adds_too_much(const IrDot *d);
+/* Registers that a thread of so many warpgroups, 1 to 3, may have beside one that loads: with two,
+ * what the loading one can do without goes to them where `most` is said. */
+int sched_most_registers(int groups, bool most);
 /* Registers of a thread for all but the results and operands of so many products. */
 int sched_other_registers(int products);
 /* Whether a product is of 8-bit floats whose sums are taken to true f32. */

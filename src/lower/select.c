@@ -197,16 +197,21 @@ int sched_other_registers(int products) {
   return products > 2 ? 32 : 40;
 }
 
+int sched_most_registers(int groups, bool most) {
+  static const int limit[] = {0, 255, 232, 160};
+  return groups == 2 && most ? 240 : limit[groups];
+}
+
 /* 64 rows each up to three; beyond that two of 128 rows. Registers: results, operands, and
  * everything else, of what a thread may have; with three groups an instruction alone has to fit
  * those that 512 threads begin with. */
 static int count_groups(const Select *s) {
   enum { FIRST_OF_512 = 128 };
-  static const int limit[] = {0, 255, 240, 160};
   int64_t blocks = s->rows / 64;
   int groups = blocks == 4 ? 2 : (int)blocks;
   int64_t registers = (s->columns + s->operand) * (blocks / groups);
-  if (blocks > 4 || registers + sched_other_registers(s->products) > limit[groups] ||
+  if (blocks > 4 ||
+      registers + sched_other_registers(s->products) > sched_most_registers(groups, true) ||
       (groups == 3 && s->single > FIRST_OF_512))
     return 0;
   return groups;
