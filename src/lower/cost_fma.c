@@ -18,7 +18,7 @@
 
 /* Of integers the compiler spills at more threads. */
 enum { INTEGER_THREADS = 128 };
-enum { MOST_REGISTERS = 255, OTHER_REGISTERS = 40, BARRIER_BYTES = 1024, DEFAULT_STAGES = 3 };
+enum { MOST_REGISTERS = 255, OTHER_REGISTERS = 40, BARRIER_BYTES = 1024 };
 /* What a step waits for its elements where a scheduler has one warp; a block's start and end; a
  * round's barrier and addresses; a load from global memory. */
 enum { READ_CYCLES = 6, BLOCK_CYCLES = 4600, ROUND_CYCLES = 280, LOAD_CYCLES = 800 };
@@ -91,7 +91,7 @@ static void note_block(Fma *x, IrBlock *b, int stages) {
     if (st->kind == IRK_COPY)
       note_copy(x, &st->as.copy, stages);
     if (st->kind == IRK_FOR) {
-      int said = st->as.loop.stages ? st->as.loop.stages : DEFAULT_STAGES;
+      int said = st->as.loop.stages ? st->as.loop.stages : PIPE_STAGES;
       inside = st->as.loop.loop == IRF_PIPELINED ? said : 1;
     }
     for (int j = 0; st->kind != IRK_MAP && (inner = ir_nested(st, j)); j++)

@@ -80,7 +80,8 @@ IrExpr *expand_mapped(Simple *s, const Place *p, IrExpr *const *at);
 void expand_lay_columns(Simple *s);
 void expand_lay_tiles(Simple *s);
 
-/* expand_loop.c: pipelined loops */
+/* expand_loop.c: pipelined loops, of so many stages where the program does not say. */
+enum { PIPE_STAGES = 3 };
 void expand_find_pipes(Simple *s);
 bool expand_shorten_pipes(Simple *s);
 bool expand_pipe(Simple *s, IrStmt *st);

@@ -14,7 +14,7 @@
 #include "hopper.h"
 #include "ring.h"
 
-enum { STAGES = 3, MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4, MOST_STEP = 1 << 20 };
+enum { MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4, MOST_STEP = 1 << 20 };
 
 /* ---------------------------------------------------------------- which loops */
 
@@ -129,7 +129,7 @@ static bool find_pipe(IrStmt *st, void *ctx) {
       step > MOST_STEP)
     return true;
   low_index_range(st->as.loop.index, st->as.loop.lo, st->as.loop.hi, st->as.loop.step);
-  Pipe p = {.loop = st, .stages = st->as.loop.stages ? st->as.loop.stages : STAGES};
+  Pipe p = {.loop = st, .stages = st->as.loop.stages ? st->as.loop.stages : PIPE_STAGES};
   p.stages = p.stages > MOST_STAGES ? MOST_STAGES : p.stages;
   if (p.stages > 1)
     find_copies(s, st, &p);
