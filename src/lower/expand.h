@@ -86,6 +86,9 @@ void expand_find_pipes(Simple *s);
 bool expand_shorten_pipes(Simple *s);
 bool expand_pipe(Simple *s, IrStmt *st);
 
+/* expand_count.c: notes by variable id, of n variables, those that the block defines. */
+void expand_definitions(IrBlock *b, bool *defined, size_t n);
+
 /* expand_roles.c: the author's roles, NULL: none; what one of them alone uses is declared in it. */
 IrRoles *expand_author_roles(const IrKernel *k);
 void expand_settle_roles(IrKernel *k);

@@ -34,16 +34,26 @@ bool count_plain_let(const IrStmt *b, bool *changes) {
   return !b->as.let.value->may_fault || checks_once(b->as.let.value, changes);
 }
 
-static void note_inside(IrVar **v, void *ctx) {
-  Counts *c = ctx;
-  if ((*v)->id < c->nvars)
-    c->inside[(*v)->id] = true;
+typedef struct Defined {
+  bool *by; /* by variable id, n of them */
+  size_t n;
+} Defined;
+
+static void note_definition(IrVar **v, void *ctx) {
+  Defined *d = ctx;
+  if ((*v)->id < d->n)
+    d->by[(*v)->id] = true;
 }
 
-static bool note_stmt(IrStmt *st, void *ctx) {
-  IrVisitor v = {NULL, note_inside, NULL, ctx};
+static bool note_definitions(IrStmt *st, void *ctx) {
+  IrVisitor v = {NULL, note_definition, NULL, ctx};
   ir_visit(st, &v);
   return true;
+}
+
+void expand_definitions(IrBlock *b, bool *defined, size_t n) {
+  Defined d = {defined, n};
+  ir_walk(b, note_definitions, &d);
 }
 
 void count_begin(Simple *s, Counts *c, const IrStmt *loop) {
@@ -55,7 +65,7 @@ void count_begin(Simple *s, Counts *c, const IrStmt *loop) {
   c->loop = loop;
   c->inside = ARENA_ARRAY(s->arena, bool, c->nvars + 1);
   c->inside[loop->as.loop.index->id] = true;
-  ir_walk(&((IrStmt *)(uintptr_t)loop)->as.loop.body, note_stmt, c);
+  expand_definitions(&((IrStmt *)(uintptr_t)loop)->as.loop.body, c->inside, c->nvars);
 }
 
 static bool is_outside(const Counts *c, const IrExpr *e) {
@@ -65,14 +75,8 @@ static bool is_outside(const Counts *c, const IrExpr *e) {
   return out && !e->reads_mut;
 }
 
-/* Extents are no negative numbers. */
-static bool not_negative(Simple *s, const IrExpr *e) {
-  bool extent = e->op == OP_VAR && e->as.var->kind == IRV_EXTENT;
-  return extent || sched_not_negative(s->k, e);
-}
-
 static bool divides(Simple *s, const Counts *c, const IrExpr *by) {
-  return is_outside(c, by) && not_negative(s, by);
+  return is_outside(c, by) && sched_not_negative(s->k, by);
 }
 
 /* Whether it grows by 0 or 1 from round to round, from 0 on. */

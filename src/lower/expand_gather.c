@@ -411,22 +411,10 @@ static bool finds_faults(Find *f) {
 
 /* ---------------------------------------------------------------- the loop around it */
 
-static void note_definition(IrVar **v, void *ctx) {
-  Find *f = ctx;
-  if ((*v)->id < f->nvars)
-    f->round[(*v)->id] = true;
-}
-
-static bool note_definitions(IrStmt *st, void *ctx) {
-  IrVisitor v = {NULL, note_definition, NULL, ctx};
-  ir_visit(st, &v);
-  return true;
-}
-
 static void look_around(Find *f, const IrStmt *loop) {
   IrFor *l = &((IrStmt *)(uintptr_t)loop)->as.loop;
   f->round[l->index->id] = true;
-  ir_walk(&l->body, note_definitions, f);
+  expand_definitions(&l->body, f->round, f->nvars);
   for (int i = 0; i < f->g->map->naxes; i++)
     f->round[f->g->map->index[i]->id] = false;
   for (size_t i = 0; i < l->body.n && l->body.v[i] != f->g->st; i++)

@@ -261,17 +261,6 @@ static void add_access(Vector *x, const IrStmt *st, size_t at) {
   x->v[x->n++] = v;
 }
 
-static void note_definition(IrVar **v, void *ctx) {
-  Vector *x = ctx;
-  x->inside[(*v)->id] = true;
-}
-
-static bool note_definitions(IrStmt *st, void *ctx) {
-  IrVisitor v = {NULL, note_definition, NULL, ctx};
-  ir_visit(st, &v);
-  return true;
-}
-
 static bool shares_fit(const Vector *x) {
   for (int i = 0; i < x->n; i++)
     if (x->v[i].width < 1)
@@ -480,7 +469,7 @@ bool expand_vector(Simple *s, IrStmt *st) {
   x.nvars = s->k->vars.n;
   x.to = ARENA_ARRAY(s->arena, IrExpr *, x.nvars + 1);
   x.inside = ARENA_ARRAY(s->arena, bool, x.nvars + 1);
-  ir_walk(&st->as.map.body, note_definitions, &x);
+  expand_definitions(&st->as.map.body, x.inside, x.nvars);
   find_body(&x, &m->body);
   if (!find_accesses(&x))
     return false;
