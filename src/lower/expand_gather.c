@@ -177,26 +177,6 @@ static bool has_cond(const Find *f, const IrExpr *e) {
   return false;
 }
 
-/* Extents of tensors are no negative numbers, however they are computed. */
-static bool is_extent(const Find *f, const IrExpr *e) {
-  const IrKernel *k = f->s->k;
-  for (size_t i = 0; i < k->params.n; i++)
-    for (int d = 0; k->params.v[i].buf && d < k->params.v[i].buf->rank; d++)
-      if (k->params.v[i].buf->extent[d] == e)
-        return true;
-  return false;
-}
-
-static bool not_negative(const Find *f, const IrExpr *e) {
-  if (is_extent(f, e) || sched_not_negative(f->s->k, e))
-    return true;
-  if (e->op == OP_MOD)
-    return not_negative(f, e->arg[1]);
-  if (e->type != DT_I64 || (e->op != OP_ADD && e->op != OP_MUL && e->op != OP_FLOORDIV))
-    return false;
-  return not_negative(f, e->arg[0]) && not_negative(f, e->arg[1]);
-}
-
 /* Adds the factors of a product; false: too many. */
 static bool add_factors(const IrExpr *e, const IrExpr **v, int *n) {
   if (e->op == OP_MUL)
@@ -227,13 +207,13 @@ static bool below(const Find *f, IrExpr *e, IrExpr *end) {
   IrKernel *k = f->s->k;
   int64_t lo, hi, end_lo, end_hi;
   if (has_cond(f, ir_op2(k, OP_LT, e, end)) || has_cond(f, ir_op2(k, OP_GT, end, e)) ||
-      (e->op == OP_MOD && e->arg[1] == end && is_extent(f, end)))
+      (e->op == OP_MOD && e->arg[1] == end && sched_is_extent(k, end)))
     return true;
   if (ir_range(e, &lo, &hi) && ir_range(end, &end_lo, &end_hi) && hi < end_lo)
     return true;
   for (int i = 0; e->op == OP_FLOORDIV && i < f->nconds; i++) /* x < end * n, so x // n < end */
-    if (f->cond[i]->op == OP_LT && f->cond[i]->arg[0] == e->arg[0] && not_negative(f, e->arg[1]) &&
-        is_product(f->cond[i]->arg[1], end, e->arg[1]))
+    if (f->cond[i]->op == OP_LT && f->cond[i]->arg[0] == e->arg[0] &&
+        sched_not_negative(f->s->k, e->arg[1]) && is_product(f->cond[i]->arg[1], end, e->arg[1]))
       return true;
   return false;
 }
@@ -246,7 +226,7 @@ static bool lies_inside(const Find *f) {
   for (int d = 0; d < a->buf->rank; d++) {
     IrExpr *e = f->index[d], *zero = ir_int_of(k, e->type, 0);
     IrExpr *deep = ir_replace(k, e, f->deep, f->nvars), *end = a->buf->extent[d];
-    bool low = not_negative(f, deep) || has_cond(f, ir_op2(k, OP_GE, e, zero)) ||
+    bool low = sched_not_negative(f->s->k, deep) || has_cond(f, ir_op2(k, OP_GE, e, zero)) ||
                has_cond(f, ir_op2(k, OP_LE, zero, e));
     if (e->type != DT_I64 || !low || !(below(f, e, end) || below(f, deep, end)))
       return false;
@@ -310,8 +290,8 @@ static void join_bounds(Find *f) {
       continue;
     for (int j = 0; j < f->nconds; j++) {
       IrExpr *high = f->cond[j];
-      if (high->op != OP_LT || high->arg[0] != low->arg[0] || !not_negative(f, high->arg[1]) ||
-          depends(f, high) & ON_ALONG)
+      if (high->op != OP_LT || high->arg[0] != low->arg[0] ||
+          !sched_not_negative(f->s->k, high->arg[1]) || depends(f, high) & ON_ALONG)
         continue;
       f->cond[i] =
           ir_op2(k, OP_LT, ir_cast(k, high->arg[0], DT_U64), ir_cast(k, high->arg[1], DT_U64));

@@ -75,6 +75,8 @@ bool sched_narrow_sync(IrStmt *s, void *ctx);
 /* stores.c: whether what a COPY writes to a tensor is met by nothing that the block does later: no
  * read, no other write, no second round of a loop that writes there again. */
 bool sched_stored_once(IrKernel *k, const IrStmt *store);
+/* Whether it is the extent of a tensor: no negative number, however it is computed. */
+bool sched_is_extent(const IrKernel *k, const IrExpr *e);
 /* Whether a coordinate of the kernel's body cannot be negative, unless it has divided by zero. */
 bool sched_not_negative(IrKernel *k, const IrExpr *e);
 

@@ -110,13 +110,22 @@ bool sched_stored_once(IrKernel *k, const IrStmt *store) {
 /* ---------------------------------------------------------------- coordinates */
 
 typedef struct Signs {
+  const IrKernel *k;
   uint8_t *var; /* by id: not negative */
 } Signs;
+
+bool sched_is_extent(const IrKernel *k, const IrExpr *e) {
+  for (size_t i = 0; i < k->params.n; i++)
+    for (int d = 0; k->params.v[i].buf && d < k->params.v[i].buf->rank; d++)
+      if (k->params.v[i].buf->extent[d] == e)
+        return true;
+  return false;
+}
 
 /* A division by zero is a fault already, whatever comes of it. */
 static bool not_negative(const Signs *x, const IrExpr *e) {
   int64_t lo, hi;
-  if (ir_range(e, &lo, &hi) && lo >= 0)
+  if ((ir_range(e, &lo, &hi) && lo >= 0) || sched_is_extent(x->k, e))
     return true;
   switch (e->op) {
   case OP_VAR:
@@ -147,7 +156,7 @@ static bool learn(IrStmt *s, void *ctx) {
 }
 
 bool sched_not_negative(IrKernel *k, const IrExpr *e) {
-  Signs x = {ARENA_ARRAY(k->arena, uint8_t, k->vars.n + 1)};
+  Signs x = {k, ARENA_ARRAY(k->arena, uint8_t, k->vars.n + 1)};
   ir_walk(&k->pre, learn, &x);
   ir_walk(&k->body, learn, &x);
   return not_negative(&x, e);
