@@ -166,14 +166,19 @@ static IrExpr *operand(Fma *x, int side, const Point *p, IrExpr *e) {
   return loaded(x, x->v[side], r);
 }
 
+/* Opens loops over the thread's sums; the one in hand. */
+static IrAccess open_sums(Fma *x, Point *p, IrBlock **before) {
+  static const int all[] = {0, 1};
+  expand_open(x->s, x->frag, 1, p, before);
+  return (IrAccess){.buf = low_place_of(x->s, x->d->c.buf)->home,
+                    .index = {expand_register(x->s, p, 2, all)}};
+}
+
 static void multiply(Fma *x, IrExpr *e) {
   Simple *s = x->s;
   Point p;
   IrBlock *before;
-  static const int all[] = {0, 1};
-  expand_open(s, x->frag, 1, &p, &before);
-  IrAccess c = {.buf = low_place_of(s, x->d->c.buf)->home,
-                .index = {expand_register(s, &p, 2, all)}};
+  IrAccess c = open_sums(x, &p, &before);
   IrExpr *sum = loaded(x, c.buf, c.index[0]);
   IrExpr *a = operand(x, 0, &p, e), *b = operand(x, 1, &p, e);
   low_emit_store(s, c,
@@ -187,10 +192,7 @@ static void clear(Fma *x) {
   Simple *s = x->s;
   Point p;
   IrBlock *before;
-  static const int all[] = {0, 1};
-  expand_open(s, x->frag, 1, &p, &before);
-  IrAccess c = {.buf = low_place_of(s, x->d->c.buf)->home,
-                .index = {expand_register(s, &p, 2, all)}};
+  IrAccess c = open_sums(x, &p, &before);
   low_emit_store(s, c, low_zero_of(s, x->type));
   low_enter(s, before);
 }
