@@ -134,7 +134,8 @@ typedef struct Point {
 /* Opens loops over the layout's registers, `width` of them a point, and enters the innermost body;
  * dead elements are left out. The caller enters *before again. */
 void expand_open(Simple *s, const Frag *f, int64_t width, Point *p, IrBlock **before);
-/* The register of a tile with layout frag_project(p->frag, …, from, …), i32. */
+/* The register of a tile with layout frag_project(p->frag, …, from, …), i32; from NULL: its axes
+ * are the first of p->frag. */
 IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from);
 IrExpr *expand_element(Simple *s, const IrAccess *a); /* the same of an access in a MAP's body */
 /* Whether this thread is the first of those that hold the same; NULL: it always is. */

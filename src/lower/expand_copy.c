@@ -115,14 +115,6 @@ static void pad_late(Move *m, const Point *p, IrBuffer *to, IrExpr *at, int64_t 
   }
 }
 
-/* All axes of the iteration, in order. */
-static IrExpr *register_of(Simple *s, const Point *p) {
-  int all[IR_MAX_RANK];
-  for (int d = 0; d < p->frag->rank; d++)
-    all[d] = d;
-  return expand_register(s, p, p->frag->rank, all);
-}
-
 /* From memory to registers of the source's dtype, then converted where they differ. */
 static void load_all(Move *m, IrBuffer *to) {
   Simple *s = m->s;
@@ -130,7 +122,7 @@ static void load_all(Move *m, IrBuffer *to) {
   IrBlock *before;
   DType t = m->src.r->buf->dtype;
   expand_open(s, &m->iter, m->src.width, &p, &before);
-  IrExpr *r = register_of(s, &p);
+  IrExpr *r = expand_register(s, &p, p.frag->rank, NULL);
   if (to->dtype == t) {
     move_group(m, true, &p, to, r);
   } else {
@@ -150,7 +142,7 @@ static void store_all(Move *m, IrBuffer *from) {
   DType t = m->dst.r->buf->dtype;
   low_enter_if(s, expand_is_owner(s, &m->iter));
   expand_open(s, &m->iter, m->dst.width, &p, &before);
-  IrExpr *r = register_of(s, &p);
+  IrExpr *r = expand_register(s, &p, p.frag->rank, NULL);
   if (from->dtype == t) {
     move_group(m, false, &p, from, r);
   } else {
@@ -173,7 +165,7 @@ static void move_registers(Move *m) {
   Point p;
   IrBlock *before;
   expand_open(s, &m->iter, 1, &p, &before);
-  IrExpr *r = register_of(s, &p);
+  IrExpr *r = expand_register(s, &p, p.frag->rank, NULL);
   convert(s, home_of(m, &m->dst), r, home_of(m, &m->src), r, 1);
   low_enter(s, before);
 }

@@ -142,9 +142,8 @@ static void load_side(Fma *x, int side, IrExpr *k) {
   const Way *w = &x->way[side];
   Point p;
   IrBlock *before;
-  int whole[] = {0};
   expand_open(s, &x->side[side], w->along_k ? 1 : w->width, &p, &before);
-  IrExpr *to = expand_register(s, &p, 1, whole);
+  IrExpr *to = expand_register(s, &p, 1, NULL);
   for (int64_t e = 0; w->along_k && e < x->step; e += w->width)
     load_elements(x, side, &p, low_add(s, k, low_i64(s, e)),
                   low_add(s, low_mul(s, to, low_i32(s, x->step)), low_i32(s, e)));
@@ -168,10 +167,9 @@ static IrExpr *operand(Fma *x, int side, const Point *p, IrExpr *e) {
 
 /* Opens loops over the thread's sums; the one in hand. */
 static IrAccess open_sums(Fma *x, Point *p, IrBlock **before) {
-  static const int all[] = {0, 1};
   expand_open(x->s, x->frag, 1, p, before);
   return (IrAccess){.buf = low_place_of(x->s, x->d->c.buf)->home,
-                    .index = {expand_register(x->s, p, 2, all)}};
+                    .index = {expand_register(x->s, p, 2, NULL)}};
 }
 
 static void multiply(Fma *x, IrExpr *e) {

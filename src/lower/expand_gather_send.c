@@ -17,10 +17,7 @@ static int64_t count_rows(const Gather *g) {
 }
 
 static IrExpr *row_register(Simple *s, const Point *p) {
-  int from[IR_MAX_RANK];
-  for (int d = 0; d < p->frag->rank; d++)
-    from[d] = d;
-  return expand_register(s, p, p->frag->rank - 1, from);
+  return expand_register(s, p, p->frag->rank - 1, NULL);
 }
 
 /* The MAP's indices, in a table of what stands for variables. */

@@ -92,7 +92,7 @@ IrExpr *expand_register(Simple *s, const Point *p, int rank, const int *from) {
     const FragDigit *d = &p->frag->reg[i];
     bool kept = false;
     for (int j = 0; j < rank; j++)
-      kept |= from[j] == d->axis;
+      kept |= (from ? from[j] : j) == d->axis;
     if (!kept)
       continue;
     r = low_add(s, r, low_mul(s, p->digit[i], low_i32(s, stride)));

@@ -36,13 +36,11 @@ static void clear(Simple *s, const Fold *f, IrBuffer *acc, int64_t n) {
 static void fold_registers(Simple *s, const Fold *f, IrBuffer *src, IrBuffer *acc) {
   Point p;
   IrBlock *before;
-  int from[IR_MAX_RANK], all[IR_MAX_RANK];
-  for (int d = 0; d < f->frag->rank; d++) {
-    all[d] = d;
+  int from[IR_MAX_RANK];
+  for (int d = 0; d < f->frag->rank; d++)
     from[d] = f->axis < 0 || d == f->axis ? -1 : d;
-  }
   expand_open(s, f->frag, 1, &p, &before);
-  IrAccess x = {.buf = src, .index = {expand_register(s, &p, f->frag->rank, all)}};
+  IrAccess x = {.buf = src, .index = {expand_register(s, &p, f->frag->rank, NULL)}};
   IrAccess a = {.buf = acc, .index = {expand_register(s, &p, f->frag->rank, from)}};
   IrVar *v = low_emit_load(s, "x", x), *run = low_emit_load(s, "run", a);
   low_emit_store(s, a, low_combine(s, f->op, ir_ref(s->k, run), ir_ref(s->k, v)));
@@ -216,13 +214,11 @@ static void find_in_registers(Best *x, const Frag *f, IrBuffer *src) {
   Simple *s = x->s;
   Point p;
   IrBlock *before;
-  int from[IR_MAX_RANK], all[IR_MAX_RANK];
-  for (int d = 0; d < f->rank; d++) {
-    all[d] = d;
+  int from[IR_MAX_RANK];
+  for (int d = 0; d < f->rank; d++)
     from[d] = d == x->r->axis ? -1 : d;
-  }
   expand_open(s, f, 1, &p, &before);
-  IrVar *v = low_emit_load(s, "x", register_at(src, expand_register(s, &p, f->rank, all)));
+  IrVar *v = low_emit_load(s, "x", register_at(src, expand_register(s, &p, f->rank, NULL)));
   keep_better(x, expand_register(s, &p, f->rank, from),
               ir_cast(s->k, ir_ref(s->k, v), x->value->dtype), p.at[x->r->axis]);
   low_enter(s, before);
@@ -387,11 +383,8 @@ static void copy_alive(Scan *x, IrBuffer *from, IrBuffer *to) {
   Simple *s = x->s;
   Point p;
   IrBlock *before;
-  int all[IR_MAX_RANK];
-  for (int d = 0; d < x->frag->rank; d++)
-    all[d] = d;
   expand_open(s, x->frag, 1, &p, &before);
-  IrExpr *r = expand_register(s, &p, x->frag->rank, all);
+  IrExpr *r = expand_register(s, &p, x->frag->rank, NULL);
   IrVar *v = low_emit_load(s, "x", register_at(from, r));
   low_emit_store(s, register_at(to, r), ir_cast(s->k, ir_ref(s->k, v), to->dtype));
   low_enter(s, before);

@@ -82,14 +82,11 @@ static void atomic_element(Simple *s, const IrAtomic *a, IrExpr *const *index, I
 
 /* Of a fragment, whole: each thread has its own elements, and one of those that hold the same. */
 static void atomic_registers(Simple *s, const IrAtomic *a, const Place *p) {
-  int all[IR_MAX_RANK];
   Point at;
   IrBlock *outer = s->out, *before;
   low_enter_if(s, expand_is_owner(s, p->frag));
   expand_open(s, p->frag, 1, &at, &before);
-  for (int d = 0; d < p->rank; d++)
-    all[d] = d;
-  IrAccess from = {.buf = p->home, .index = {expand_register(s, &at, p->rank, all)}};
+  IrAccess from = {.buf = p->home, .index = {expand_register(s, &at, p->rank, NULL)}};
   atomic_element(s, a, at.index, from, NULL);
   low_enter(s, outer);
 }
