@@ -10,7 +10,7 @@
 
 #include "sched.h"
 
-enum { ONCE = -1, CHOSEN_STAGES = 4, BARRIER_BYTES = 1024 };
+enum { ONCE = -1, CHOSEN_STAGES = 4 };
 
 typedef struct Channels {
   IrKernel *k;

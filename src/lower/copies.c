@@ -295,7 +295,7 @@ IrKernel *low_copies(Arena *a, const IrKernel *from, const LowerRequest *r, Diag
   Copies c = {.k = k, .r = r};
   ir_walk(&k->body, check_operand, &c);
   ir_walk(&k->body, is_turned, &c);
-  c.staging = (int64_t)r->target->shared_limit - 1024 - LEAST_STAGES * operand_bytes(&c);
+  c.staging = (int64_t)r->target->shared_limit - BARRIER_BYTES - LEAST_STAGES * operand_bytes(&c);
   plan_block(&c, &k->body);
   if (c.declined)
     return NULL;
@@ -315,7 +315,7 @@ static bool multiplies(IrStmt *st, void *ctx) {
 
 /* What all tiles take, of which the rest is the staging tiles'. */
 static int64_t shared_bytes(const IrKernel *k) {
-  int64_t bytes = 1024;
+  int64_t bytes = BARRIER_BYTES;
   for (size_t i = 0; i < k->buffers.n; i++) {
     const IrBuffer *b = k->buffers.v[i];
     int64_t n = (int64_t)dtype_size(b->dtype);

@@ -313,7 +313,6 @@ static double single_rounds(const Cost *c, int64_t sms, double factor) {
 
 /* Rows by 64 to a warpgroup, their results in registers. */
 static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
-  enum { BARRIERS = 1024 };
   bool most = c->first.products > 2 || c->turned;
   int64_t blocks = c->rows / 64, groups = blocks == 4 ? 2 : blocks;
   int64_t kept = c->first.products == 1 ? c->kept : 0; /* chains are measured with theirs */
@@ -322,7 +321,7 @@ static double cost_groups(const Cost *c, const Target *t, int64_t sms) {
               sched_other_registers(c->first.products) >
           sched_most_registers((int)groups, most))
     return -1;
-  if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIERS))
+  if (c->first.products > 1 && !target_has_shared(t, c->shared + BARRIER_BYTES))
     return -1; /* one stage would leave the tensor cores waiting for each */
   bool single = c->first.products == 1 && c->longest <= c->cycles * 1.05;
   return (single ? single_rounds : rounds)(c, sms, groups == 1 ? 1.12 : 1.0);

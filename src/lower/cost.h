@@ -5,6 +5,8 @@
 
 #include "lower.h"
 
+enum { THREAD_REGISTERS = 255 }; /* of a thread */
+
 typedef struct CostWarps { /* what a block of a kernel of mma.sync is */
   int warps;
   int blocks; /* that a multiprocessor holds at a time */

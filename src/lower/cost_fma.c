@@ -18,7 +18,7 @@
 
 /* Of integers the compiler spills at more threads. */
 enum { INTEGER_THREADS = 128 };
-enum { MOST_REGISTERS = 255, OTHER_REGISTERS = 40, BARRIER_BYTES = 1024 };
+enum { OTHER_REGISTERS = 40 };
 /* What a step waits for its elements where a scheduler has one warp; a block's start and end; a
  * round's barrier and addresses; a load from global memory. */
 enum { READ_CYCLES = 6, BLOCK_CYCLES = 4600, ROUND_CYCLES = 280, LOAD_CYCLES = 800 };
@@ -121,8 +121,8 @@ static bool share_out(Fma *x, IrKernel *k) {
   x->k = ir_region_extent(&d->a, 1);
   x->copies = x->loaded / 16 / x->threads * COPY_ISSUES;
   double operands = (x->rm + x->rn) * wide, least = x->registers + 2 * operands + OTHER_REGISTERS;
-  x->registers = fmin(x->registers + 4 * operands + OTHER_REGISTERS, MOST_REGISTERS);
-  return least <= MOST_REGISTERS;
+  x->registers = fmin(x->registers + 4 * operands + OTHER_REGISTERS, THREAD_REGISTERS);
+  return least <= THREAD_REGISTERS;
 }
 
 static bool fits(Fma *x) {

@@ -10,7 +10,7 @@
 #include "expand_dot.h"
 #include "sched.h"
 
-enum { MOST_RESULTS = 16, MOST_REGISTERS = 255, LEAST_STAGES = 2, BARRIER_BYTES = 1024 };
+enum { MOST_RESULTS = 16, LEAST_STAGES = 2 };
 /* Registers beside results and operands: addresses of copies on their way above all, which a single
  * product has in flight while it multiplies. */
 enum { OTHERS = 95, OTHERS_CHAINED = 22 };
@@ -88,7 +88,7 @@ bool cost_find_warps(const IrKernel *k, const Target *t, CostWarps *out) {
   need_block(&x, &body->body);
   int64_t operands = x.operands <= MMA_AHEAD || x.products > 1 ? 2 * x.operands : x.operands;
   int64_t registers = x.sums + operands + x.kept + (x.products > 1 ? OTHERS_CHAINED : OTHERS);
-  if (!x.ok || !x.products || registers > MOST_REGISTERS ||
+  if (!x.ok || !x.products || registers > THREAD_REGISTERS ||
       !target_has_shared(t, x.shared + BARRIER_BYTES))
     return false;
   int64_t blocks = t->registers / (registers * x.threads);

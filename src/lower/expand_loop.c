@@ -14,7 +14,7 @@
 #include "hopper.h"
 #include "ring.h"
 
-enum { MOST_STAGES = 8, MOST_COPIES = 8, LEAST_BYTES = 4, MOST_STEP = 1 << 20 };
+enum { MOST_STAGES = 8, LEAST_BYTES = 4, MOST_STEP = 1 << 20 };
 
 /* ---------------------------------------------------------------- which loops */
 
@@ -107,7 +107,7 @@ static void find_copies(Simple *s, IrStmt *st, Pipe *p) {
   IrBlock *body = &st->as.loop.body;
   bool *changes = ARENA_ARRAY(s->arena, bool, s->k->vars.n + 1);
   changes[st->as.loop.index->id] = true;
-  for (size_t i = 0; i < body->n && p->ncopies < MOST_COPIES; i++) {
+  for (size_t i = 0; i < body->n && p->ncopies < PIPE_COPIES; i++) {
     IrStmt *b = body->v[i];
     int before = p->ncopies;
     if (b->kind == IRK_COPY && can_prefetch(s, body, b))

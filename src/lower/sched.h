@@ -11,6 +11,7 @@
 #include "passes.h"
 
 enum { GROUP_THREADS = 128, GROUP_WARPS = 4 }; /* of a warpgroup */
+enum { BARRIER_BYTES = 1024 };                 /* of shared memory, for barriers beside the tiles */
 enum { TURNED_COLUMNS = 64 }; /* of a result, side by side, that one has of the transpose's */
 
 /* A note "warpgroup schedule: …"; returns NULL, for `return sched_decline(…)`. */

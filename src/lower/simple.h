@@ -49,10 +49,13 @@ typedef struct Place {
 
 struct Point; /* expand.h: the point of an iteration over registers in hand */
 
+enum { PIPE_COPIES = 8 };
+
 typedef struct Pipe { /* a loop that is a pipeline of cp.async (expand_loop.c) */
   IrStmt *loop;
-  IrStmt *copy[8];
-  struct Gather *gather[8]; /* expand_gather.h: what that statement is instead; NULL: a COPY */
+  IrStmt *copy[PIPE_COPIES];
+  /* expand_gather.h: what that statement is instead; NULL: a COPY */
+  struct Gather *gather[PIPE_COPIES];
   int ncopies, stages;
   int ahead;             /* rounds that are on their way while one is computed */
   bool groups;           /* what it computes is one product of warpgroups */
