@@ -42,11 +42,8 @@ static bool operand_ok(Author *x, const IrRegion *r, bool first) {
 }
 
 static bool types_ok(Author *x, const IrDot *d) {
-  DType t = d->a.buf->dtype;
-  bool byte = t == DT_I8 || t == DT_U8;
-  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || byte ||
-               (t == DT_F32 && d->tf32);
-  if (!known || d->b.buf->dtype != t)
+  bool byte = dtype_is_int(d->a.buf->dtype);
+  if (!sched_has_types(d))
     return decline(x, "is no operand of such a type", d->a.buf);
   if (d->c.buf->dtype != (byte ? DT_I32 : DT_F32) || d->c.buf->space != IRS_FRAGMENT ||
       !sched_whole(&d->c))

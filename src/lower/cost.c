@@ -57,10 +57,7 @@ static bool along_k(const Cost *c, const IrRegion *operand, bool first) {
 
 /* The bytes of an operand's element, where tensor cores multiply such; else 0. */
 static int operand_size(const IrDot *d) {
-  DType t = d->a.buf->dtype;
-  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || t == DT_I8 ||
-               t == DT_U8 || (t == DT_F32 && d->tf32);
-  return known && d->b.buf->dtype == t ? (int)dtype_size(t) : 0;
+  return sched_has_types(d) ? (int)dtype_size(d->a.buf->dtype) : 0;
 }
 
 /* The operand of which K lies so in neither tensor nor, then, in its tile. */

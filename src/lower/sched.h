@@ -44,7 +44,9 @@ bool sched_matrix(const IrRegion *r);
  * or leave out who reads them. */
 bool sched_jumps_around_fill(IrKernel *k);
 
-/* select.c: whether a product of 8-bit floats adds more of K at once than it may before it is taken
+/* select.c: whether warpgroups' tensor cores multiply operands of these types. */
+bool sched_has_types(const IrDot *d);
+/* Whether a product of 8-bit floats adds more of K at once than it may before it is taken
  * to true f32; such products add to a part first, from here on. */
 bool sched_adds_too_much(const IrDot *d);
 /* Registers that a thread of so many warpgroups, 1 to 3, may have beside one that loads: with two,

@@ -48,6 +48,13 @@ static bool is_byte(DType t) {
   return t == DT_I8 || t == DT_U8;
 }
 
+bool sched_has_types(const IrDot *d) {
+  DType t = d->a.buf->dtype;
+  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || is_byte(t) ||
+               (t == DT_F32 && d->tf32);
+  return known && d->b.buf->dtype == t;
+}
+
 /* K in registers comes from an accumulator, whose columns pair up as 16-bit operands want them. */
 static bool operand_ok(Select *s, const IrRegion *x, bool first) {
   IrRegion straight = *x;
@@ -63,9 +70,7 @@ static bool operand_ok(Select *s, const IrRegion *x, bool first) {
  * lets its last bits go. */
 static bool types_ok(Select *s, const IrDot *d) {
   DType t = d->a.buf->dtype, acc = is_byte(t) ? DT_I32 : DT_F32;
-  bool known = t == DT_F16 || t == DT_BF16 || t == DT_F8E4M3 || t == DT_F8E5M2 || is_byte(t) ||
-               (t == DT_F32 && d->tf32);
-  if (!known || d->b.buf->dtype != t)
+  if (!sched_has_types(d))
     return decline(s, "is no operand of a type of the tensor cores like its partner", d->a.buf);
   if (dtype_size(t) != 2 && d->a.buf->space == IRS_FRAGMENT)
     return decline(s, "is an operand in registers, not of 16 bits, which would have to be shuffled",
