@@ -289,13 +289,13 @@ static int64_t operand_bytes(Copies *c) {
 }
 
 IrKernel *low_copies(Arena *a, const IrKernel *from, const LowerRequest *r, DiagSink *sink) {
-  enum { LEAST_STAGES = 3 }; /* two would leave the tensor cores waiting */
   (void)sink;
   IrKernel *k = ir_kernel_clone(a, from);
   Copies c = {.k = k, .r = r};
   ir_walk(&k->body, check_operand, &c);
   ir_walk(&k->body, is_turned, &c);
-  c.staging = (int64_t)r->target->shared_limit - BARRIER_BYTES - LEAST_STAGES * operand_bytes(&c);
+  c.staging =
+      (int64_t)r->target->shared_limit - BARRIER_BYTES - LOWER_LEAST_STAGES * operand_bytes(&c);
   plan_block(&c, &k->body);
   if (c.declined)
     return NULL;

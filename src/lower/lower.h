@@ -22,6 +22,9 @@ typedef struct Target {
   size_t shared;       /* bytes; of each block's share 1 KiB is the system's */
 } Target;
 
+/* Of what is loaded ahead for warpgroups: two would leave the tensor cores waiting. */
+enum { LOWER_LEAST_STAGES = 3 };
+
 /* By its name; NULL if unknown. */
 const Target *target_find(const char *name);
 const Target *target_at(size_t i); /* NULL past the last */

@@ -14,7 +14,7 @@
 
 #include "tune.h"
 
-enum { MOST_CHOICES = 1024, ROW_BYTES = 128, LEAST_STAGES = 3 };
+enum { MOST_CHOICES = 1024, ROW_BYTES = 128 };
 
 /* ---------------------------------------------------------------- trying */
 
@@ -112,7 +112,7 @@ static int64_t room_for(Tuning *t, const LowerProduct *p) {
 
 static int64_t stages_of(Tuning *t, const LowerProduct *p) {
   int64_t n = room_for(t, p);
-  return n < 2 ? LEAST_STAGES : n > 8 ? 8 : n;
+  return n < 2 ? LOWER_LEAST_STAGES : n > 8 ? 8 : n;
 }
 
 typedef struct Choice { /* the best so far */
@@ -123,7 +123,7 @@ typedef struct Choice { /* the best so far */
 
 /* Whether there is a number of stages to choose, and two are all that fit. */
 static bool starves(Tuning *t, const LowerProduct *p) {
-  return t->side[STAGES] >= 0 && p->products == 1 && room_for(t, p) < LEAST_STAGES;
+  return t->side[STAGES] >= 0 && p->products == 1 && room_for(t, p) < LOWER_LEAST_STAGES;
 }
 
 /* What is better by so little that it may be the model's error stays out. Tensor cores that two
