@@ -1,7 +1,7 @@
 /* expand.h: what the scheduled level becomes when fragments lie in registers. Private.
  *
  * The lowering of simple.h goes over the statements in order; a statement that expand_stmt takes is
- * expanded here, the others as there. expand.c: the dispatch; infer.c: which fragments lie in
+ * expanded here, the others as there. expand.c: the dispatch; infer*.c: which fragments lie in
  * registers, and how; expand_map.c: iterations over registers; expand_vector.c: over tensors, in
  * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
  * reductions by registers, lanes and warps; expand_lines.c: argmax and scans by warps; expand_dot.c
@@ -32,7 +32,7 @@ void expand_leave_role(Simple *s, const ExpandRole *before);
 /* Threads for a kernel that does not say: a power of two of warps. */
 int expand_threads(const IrKernel *k);
 
-/* infer.c */
+/* infer.c, infer_share.c */
 void expand_infer(Simple *s);
 /* Whether each axis of a tile's element is an index of the iteration with the tile's extent, or the
  * one element there is: from[d] is the index' number, or -1. */
