@@ -5,9 +5,9 @@
  * registers, and how; expand_map.c: iterations over registers; expand_vector.c: over tensors, in
  * vectors; expand_copy.c and expand_side.c: vectors between memory and registers; expand_reduce.c:
  * reductions by registers, lanes and warps; expand_lines.c: argmax and scans by warps; expand_dot.c
- * and expand_fma.c: products by mma.sync and without; expand_loop.c: rings of cp.async;
- * expand_gather.c, expand_gather_send.c: loops that fill a tile from a tensor, or empty it;
- * expand_store.c: results by way of shared memory; expand_cost.c: loops too long to unroll;
+ * and expand_fma.c: products by mma.sync and without; expand_loop.c, expand_fill.c: rings of
+ * cp.async; expand_gather.c, expand_gather_send.c: loops that fill a tile from a tensor, or empty
+ * it; expand_store.c: results by way of shared memory; expand_cost.c: loops too long to unroll;
  * expand_dense.c: several blocks on a multiprocessor; expand_roles.c: fragments of the author's
  * roles. Barriers and places are those of simple.h, so a tile in shared memory is never wrong, only
  * slow.

@@ -2,14 +2,15 @@
  *
  * In: `for … pipelined(n)` whose body begins with copies of tensors that nobody writes, or with
  * gathers from such (expand_gather.h), into shared tiles that only this loop uses. Out: a ring of n
- * copies of each tile, which is filled n - 1 rounds ahead; one barrier a round. Always holds: a
- * round's copies are in their own group, empty where the loop ends before, so that a wait for n - 2
- * pending groups is one for this round's; what is copied next goes where the round before has read,
- * behind this round's barrier. Tests: tests/unit/check_lower.c.
+ * copies of each tile, which is filled n - 1 rounds ahead (expand_fill.c); one barrier a round.
+ * Always holds: a round's copies are in their own group, empty where the loop ends before, so that
+ * a wait for n - 2 pending groups is one for this round's; what is copied next goes where the round
+ * before has read, behind this round's barrier. Tests: tests/unit/check_lower.c.
  */
 #include "expand_count.h"
 #include "expand_dot.h"
 #include "expand_gather.h"
+#include "expand_pipe.h"
 #include "expand_side.h"
 #include "hopper.h"
 #include "ring.h"
@@ -53,9 +54,7 @@ static bool steady(const IrExpr *e) {
   return !e || (!e->reads_mut && !e->may_fault);
 }
 
-/* Where it copies from is known ahead, by 4 bytes at least, and not before the tensor along the
- * vectors' axis. */
-static bool source_ok(Simple *s, const IrCopy *c, int64_t *width) {
+bool pipe_source(Simple *s, const IrCopy *c, int64_t *width) {
   Shape shape = low_shape_of(s, &c->dst, &c->src);
   Frag f = side_layout(s, c, &shape);
   Side src = side_of(s, &c->src, &f), dst = side_of(s, &c->dst, &f);
@@ -80,7 +79,7 @@ static bool can_prefetch(Simple *s, IrBlock *body, IrStmt *st) {
          !p->printed && c->dst.buf->dtype == c->src.buf->dtype &&
          (!c->pad || ir_is_zero_bits(c->pad)) && !c->signal.buf && expand_whole(s, &c->dst) &&
          p->rank > 0 && p->bytes > 0 && own_tile(s, body, c->dst.buf, st) &&
-         source_ok(s, c, &width);
+         pipe_source(s, c, &width);
 }
 
 /* A parallel loop that brings a tile its elements, of which none is written by anybody. */
@@ -89,8 +88,15 @@ static bool can_gather(Simple *s, IrStmt *loop, IrStmt *st, Gather *g) {
          own_tile(s, &loop->as.loop.body, g->tile, st);
 }
 
-static IrBuffer *tile_of(const Pipe *p, int i) {
+IrBuffer *pipe_tile(const Pipe *p, int i) {
   return p->gather[i] ? p->gather[i]->tile : p->copy[i]->as.copy.dst.buf;
+}
+
+bool pipe_has(const Pipe *p, const IrStmt *st) {
+  for (int i = 0; i < p->ncopies; i++)
+    if (p->copy[i] == st)
+      return true;
+  return false;
 }
 
 static void add_gather(Simple *s, IrStmt *loop, IrStmt *st, Pipe *p) {
@@ -137,7 +143,7 @@ static bool find_pipe(IrStmt *st, void *ctx) {
     return true;
   VEC_PUSH(s->arena, &s->pipes, p);
   for (int i = 0; i < p.ncopies; i++)
-    low_place_of(s, tile_of(&p, i))->stages = p.stages;
+    low_place_of(s, pipe_tile(&p, i))->stages = p.stages;
   return true;
 }
 
@@ -149,7 +155,7 @@ void expand_find_pipes(Simple *s) {
 static void set_stages(Simple *s, Pipe *p, int stages) {
   p->stages = stages;
   for (int i = 0; i < p->ncopies; i++)
-    low_place_of(s, tile_of(p, i))->stages = stages;
+    low_place_of(s, pipe_tile(p, i))->stages = stages;
 }
 
 /* One stage less for those that have the most; of two stages none is left, and the loop loads as it
@@ -169,174 +175,6 @@ bool expand_shorten_pipes(Simple *s) {
   return true;
 }
 
-/* ---------------------------------------------------------------- filling a stage */
-
-static bool is_piped(const Pipe *p, const IrStmt *st) {
-  for (int i = 0; i < p->ncopies; i++)
-    if (p->copy[i] == st)
-      return true;
-  return false;
-}
-
-/* A name for what a LET says in another round, with all that is known of it. */
-static IrExpr *named(Simple *s, const IrVar *like, IrExpr *value) {
-  IrVar *v = low_emit_let(s, like->name, value);
-  bool open = v->lo == IR_NO_RANGE_LO && v->hi == IR_NO_RANGE_HI;
-  if (open && v->type == DT_I64 && sched_not_negative(s->k, value)) {
-    v->lo = 0;
-    v->hi = INT64_MAX - 1;
-  }
-  expand_learn(s, v, value);
-  return ir_ref(s->k, v);
-}
-
-/* Of what a round begins with, up to where it computes, the next LET from statement *i on, which
- * goes behind it; NULL: there is none. */
-static const IrStmt *next_let(const Pipe *p, size_t *i) {
-  const IrBlock *body = &p->loop->as.loop.body;
-  while (*i < body->n) {
-    const IrStmt *b = body->v[(*i)++];
-    if (ir_is_let(b))
-      return b;
-    if (b->kind != IRK_LET && b->kind != IRK_ALLOC && b->kind != IRK_COPY && !is_piped(p, b))
-      return NULL;
-  }
-  return NULL;
-}
-
-/* What stands for the loop's variables in round `index`, by id; gathers want names for it. */
-static IrExpr **of_round(Simple *s, const Pipe *p, IrExpr *index, size_t *count) {
-  size_t n = *count = s->k->vars.n;
-  IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
-  const IrStmt *b;
-  to[p->loop->as.loop.index->id] = index;
-  for (size_t i = 0; (b = next_let(p, &i));) {
-    IrExpr *value = p->prepares ? count_replace(s, p->counts, b->as.let.value) : b->as.let.value;
-    value = ir_replace(s->k, value, to, n);
-    if (p->prepares && (value->nargs || value->reads_mut))
-      value = named(s, b->as.let.var, value);
-    to[b->as.let.var->id] = value;
-  }
-  return to;
-}
-
-/* The copy as that round does it. */
-static IrCopy copy_of_round(Simple *s, const IrCopy *c, IrExpr *const *to, size_t n) {
-  IrCopy out = *c;
-  for (int d = 0; d < c->src.buf->rank; d++) {
-    IrAxis *x = &out.src.axis[d];
-    x->origin = ir_replace(s->k, x->origin, to, n);
-    if (x->stop)
-      x->stop = ir_replace(s->k, x->stop, to, n);
-  }
-  return out;
-}
-
-typedef struct Fill {
-  Simple *s;
-  const IrCopy *c;
-  Shape shape;
-  Frag iter;
-  Side src;
-  int64_t width;
-} Fill;
-
-/* Bytes of a group that lie inside, i32; NULL: all. */
-static IrExpr *valid_bytes(Fill *f, const Point *p) {
-  Simple *s = f->s;
-  int64_t size = (int64_t)dtype_size(f->c->src.buf->dtype), all = f->width * size;
-  IrExpr *bytes = low_i32(s, all), *in = NULL;
-  for (int j = 0; j < p->frag->rank; j++) {
-    IrExpr *low = f->src.low[j], *high = f->src.high[j];
-    if (low && j != f->src.axis)
-      in = low_both(s, in, ir_op2(s->k, OP_GE, p->at[j], low));
-    if (high && j == f->src.axis) {
-      IrExpr *left = low_mul(s, ir_op2(s->k, OP_SUB, high, p->at[j]), low_i32(s, size));
-      bytes = ir_op3(s->k, OP_CLAMP, left, low_i32(s, 0), low_i32(s, all));
-    } else if (high) {
-      in = low_both(s, in, ir_op2(s->k, OP_LT, p->at[j], high));
-    }
-  }
-  return in ? ir_op3(s->k, OP_SELECT, in, bytes, low_i32(s, 0)) : bytes;
-}
-
-/* One group of elements on its way. Nothing is read where no byte is asked for, but the address
- * stays in the tensor. */
-static void send_group(Fill *f, const Point *p, bool edge) {
-  Simple *s = f->s;
-  IrKernel *k = s->k;
-  IrExpr *at[IR_MAX_RANK], *to[IR_MAX_RANK];
-  IrOperand *o = ARENA_ARRAY(k->arena, IrOperand, 4);
-  low_region_index(s, &f->c->src, p->index, at);
-  low_region_index(s, &f->c->dst, p->index, to);
-  IrExpr *from = side_global_offset(s, f->c->src.buf, at);
-  IrExpr *bytes = low_i32(s, f->width * (int64_t)dtype_size(f->c->src.buf->dtype)), *n = bytes;
-  if (edge) {
-    n = valid_bytes(f, p);
-    n = n->nargs ? ir_ref(k, low_emit_let(s, "bytes", n)) : n;
-    IrExpr *none = ir_op2(k, OP_EQ, n, low_i32(s, 0));
-    from = ir_op3(k, OP_SELECT, none, ir_int_of(k, from->type, 0), from);
-  }
-  o[0] = (IrOperand){.kind = IRO_EXPR, .expr = expand_shared_address(s, f->c->dst.buf, to)};
-  o[1] = (IrOperand){.kind = IRO_GLOBAL, .buf = f->c->src.buf, .expr = from};
-  o[2] = (IrOperand){.kind = IRO_EXPR, .expr = bytes};
-  o[3] = (IrOperand){.kind = IRO_EXPR, .expr = n};
-  low_emit(s, IRK_OP)->as.op = (IrOp){OP_CP_ASYNC, o, 4};
-}
-
-static void send_all(Fill *f, bool edge) {
-  Point p;
-  IrBlock *outer = f->s->out, *before;
-  low_enter_if(f->s, expand_is_owner(f->s, &f->iter));
-  f->s->rolled = edge;
-  expand_open(f->s, &f->iter, f->width, &p, &before);
-  f->s->rolled = false;
-  send_group(f, &p, edge);
-  low_enter(f->s, outer);
-}
-
-/* A block whose part lies inside computes no bounds. */
-static void send(Simple *s, const IrCopy *c) {
-  Fill f = {.s = s, .c = c, .shape = low_shape_of(s, &c->dst, &c->src)};
-  f.iter = side_layout(s, c, &f.shape);
-  f.src = side_of(s, &c->src, &f.iter);
-  source_ok(s, c, &f.width);
-  side_set_limits(s, &f.src, &f.shape);
-  IrExpr *in = side_all_inside(s, &f.src, &f.shape);
-  if (!in) {
-    send_all(&f, false);
-    return;
-  }
-  IrStmt *branch = low_emit_if(s, ir_ref(s->k, low_emit_let(s, "inside", in)));
-  IrBlock *before = low_enter(s, &branch->as.if_.then);
-  send_all(&f, false);
-  low_enter(s, &branch->as.if_.other);
-  send_all(&f, true);
-  low_enter(s, before);
-}
-
-/* Round `index` into `stage`, where the loop reaches it; a group in any case. */
-static void fill(Simple *s, const Pipe *p, IrExpr *index, IrExpr *end, IrExpr *stage) {
-  IrStmt *branch = low_emit_if(s, ir_op2(s->k, OP_LT, index, end));
-  IrBlock *before = low_enter(s, &branch->as.if_.then);
-  size_t n;
-  IrExpr **to = of_round(s, p, index, &n);
-  for (int i = 0; i < p->ncopies; i++) {
-    low_place_of(s, tile_of(p, i))->stage = stage;
-    if (p->gather[i]) {
-      gather_send(s, p->gather[i], to, n);
-      continue;
-    }
-    IrCopy *c = ARENA_NEW(s->k->arena, IrCopy);
-    *c = copy_of_round(s, &p->copy[i]->as.copy, to, n);
-    send(s, c);
-  }
-  if (p->prepares)
-    count_advance(s, p->counts);
-  low_enter(s, before);
-  low_emit_op(s, OP_CP_ASYNC_COMMIT);
-}
-
 /* ---------------------------------------------------------------- the loop */
 
 static void wait_groups(Simple *s, int64_t n) {
@@ -348,9 +186,9 @@ static void wait_groups(Simple *s, int64_t n) {
 /* Before the loop and behind it the tiles are like any others; inside the ring keeps order. */
 static void note_tiles(Simple *s, const Pipe *p, unsigned how, bool piped) {
   for (int i = 0; i < p->ncopies; i++) {
-    Place *x = low_place_of(s, tile_of(p, i));
+    Place *x = low_place_of(s, pipe_tile(p, i));
     x->piped = false;
-    low_note_buffer(s, tile_of(p, i), how);
+    low_note_buffer(s, pipe_tile(p, i), how);
     x->piped = piped;
     x->stage = NULL;
   }
@@ -364,7 +202,7 @@ static void start(Simple *s, const Pipe *p, IrExpr *lo, IrExpr *end) {
   IrExpr *by = low_mul(s, ir_cast(s->k, ir_ref(s->k, j), lo->type), p->loop->as.loop.step);
   lo = low_with_room(s->k, lo, low_way(p->loop, p->ahead));
   IrVar *index = low_emit_let(s, "next", low_add(s, lo, by));
-  fill(s, p, ir_ref(s->k, index), end, ir_ref(s->k, j));
+  pipe_fill(s, p, ir_ref(s->k, index), end, ir_ref(s->k, j));
   low_enter(s, before);
 }
 
@@ -378,7 +216,7 @@ static Pipe *pipe_of(Simple *s, const IrStmt *st) {
 /* Which stage the tiles have in what comes next. */
 static void set_stage(Simple *s, const Pipe *p, IrExpr *stage) {
   for (int i = 0; i < p->ncopies; i++)
-    low_place_of(s, tile_of(p, i))->stage = stage;
+    low_place_of(s, pipe_tile(p, i))->stage = stage;
 }
 
 /* This round's copies are there, and all threads are past the round before. */
@@ -410,7 +248,7 @@ static void send_ahead(Simple *s, const Pipe *p, IrVar *stage, IrExpr *now, IrEx
   IrExpr *last = ir_op2(k, OP_EQ, now, low_i32(s, p->stages - 1));
   low_emit_set(s, stage, ir_op3(k, OP_SELECT, last, low_i32(s, 0), low_add(s, now, low_i32(s, 1))));
   IrExpr *next = low_add(s, low_with_room(k, index, way), ir_int_of(k, index->type, way));
-  fill(s, p, next, end, put);
+  pipe_fill(s, p, next, end, put);
   set_stage(s, p, now);
 }
 
@@ -432,7 +270,7 @@ static IrStmt *one_product_of(const Pipe *p, const IrBlock *rest) {
   for (int i = 0; i < 2; i++) {
     bool piped = false;
     for (int j = 0; j < p->ncopies; j++)
-      piped |= tile_of(p, j) == side[i]->buf;
+      piped |= pipe_tile(p, j) == side[i]->buf;
     for (int d = 0; d < side[i]->buf->rank; d++)
       piped &= side[i]->axis[d].origin->op == OP_CONST;
     if (!piped)
@@ -486,7 +324,7 @@ static void check_lets(Simple *s, const Pipe *p, IrExpr *lo) {
   const IrStmt *b;
   IrExpr **to = ARENA_ARRAY(s->arena, IrExpr *, n);
   to[p->loop->as.loop.index->id] = lo;
-  for (size_t i = 0; (b = next_let(p, &i));) {
+  for (size_t i = 0; (b = pipe_next_let(p, &i));) {
     IrStmt let = {.kind = IRK_LET, .span = b->span};
     let.as.let.value = to[b->as.let.var->id] = ir_replace(s->k, b->as.let.value, to, n);
     low_check_exprs(s, &let);
@@ -549,14 +387,14 @@ bool expand_pipe(Simple *s, IrStmt *st) {
   note_tiles(s, p, IR_WRITES, true);
   low_fence(s);
   for (int i = 0; i < p->ncopies; i++) /* the rounds' barriers stand for it */
-    s->held.v[tile_of(p, i)->id] = 0;
+    s->held.v[pipe_tile(p, i)->id] = 0;
   size_t nheld = s->held.n;
   const uint8_t *held = arena_copy(s->arena, s->held.v, nheld);
   IrExpr *end = f->hi->nargs ? ir_ref(k, low_emit_let(s, "end", f->hi)) : f->hi;
   IrExpr *lo = f->lo->nargs ? ir_ref(k, low_emit_let(s, "first", f->lo)) : f->lo;
   IrBlock rest = {0};
   for (size_t i = 0; i < f->body.n; i++)
-    if (!is_piped(p, f->body.v[i]))
+    if (!pipe_has(p, f->body.v[i]))
       VEC_PUSH(s->arena, &rest, f->body.v[i]);
   p->groups = of_groups(s, p, &rest);
   p->ahead = p->stages - 1;
