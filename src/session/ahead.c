@@ -84,6 +84,7 @@ static Value foresee_fn(Walk *w, Value fn, const Args *a) {
   Module *module = s->module;
   if (a->npos != ast->params.n || a->n != a->npos || w->depth == MOST_DEPTH)
     return val_nil();
+  closure_enter(s, fn);
   for (size_t i = 0; i < a->n; i++)
     host_bind(s, ast->params.v[i].name.text, ast->params.v[i].type ? val_nil() : a->v[i]);
   s->frame = vars;

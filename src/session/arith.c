@@ -362,10 +362,25 @@ static Value apply_rule(Session *s, const Operation *o, const SemaRule *rule, Va
   return apply_scalars(s, &used, rule, v, n);
 }
 
+/* Ints of which one is 2^63 or more, and none below 0, compute as u64 does; what they give is an
+ * int again. */
+static bool compute_large(Value *v, int n) {
+  bool large = false;
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind != VAL_INT || v[i].typed != DT_NONE || (!v[i].big && v[i].as.i < 0))
+      return false;
+    large |= v[i].big;
+  }
+  for (int i = 0; large && i < n; i++)
+    v[i].typed = DT_U64;
+  return large;
+}
+
 /* Operations called by name; the operators below ask typing in another way, but compute alike. */
 Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
   SemaNum x[3];
   SemaRule rule;
+  bool large = compute_large(v, n);
   for (int i = 0; i < n; i++) {
     if (!is_operand(v[i]))
       bad_operand(s, o->name, v[i], o->where ? o->where[i] : o->span);
@@ -373,7 +388,10 @@ Value arith_apply(Session *s, const Operation *o, Value *v, int n) {
   }
   if (!sema_apply(session_scratch(s), SEMA_HOST, o->op, x, n, &rule))
     bad_rule(s, &rule, o->span);
-  return apply_rule(s, o, &rule, v, n);
+  Value out = apply_rule(s, o, &rule, v, n);
+  if (large && out.kind == VAL_INT)
+    out.typed = DT_NONE;
+  return out;
 }
 
 /* An untyped number takes the type of its class that is as wide: bitcast(u32, 1.0) is of an f32. */
@@ -422,6 +440,22 @@ static Value join(Session *s, Value x, Value y) {
 
 /* The literal text of the operands is only asked for when typing has failed: most operations
  * succeed, and a copy of the text each time would cost more than they do. */
+static Value infix(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
+  Value v[] = {x, y};
+  bool large = compute_large(v, 2);
+  SemaRule rule;
+  if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(v[0]), arith_number(v[1]),
+                   &rule)) {
+    sema_binary(session_scratch(s), SEMA_HOST, op, described(s, x, where[0]),
+                described(s, y, where[1]), &rule); /* again, for a message with the texts */
+    bad_rule(s, &rule, span);
+  }
+  Value out = apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
+  if (large && out.kind == VAL_INT)
+    out.typed = DT_NONE;
+  return out;
+}
+
 Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
   const char *name = ast_op_text(op);
   if (op == AST_ADD && x.kind == y.kind && (x.kind == VAL_STRING || val_is_sequence(x)))
@@ -435,14 +469,7 @@ Value arith_binary(Session *s, AstOp op, Value x, Value y, Span span, const Span
     bad_operand(s, name, x, where[0]);
   if (!is_operand(y))
     bad_operand(s, name, y, where[1]);
-  SemaRule rule;
-  if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule)) {
-    sema_binary(session_scratch(s), SEMA_HOST, op, described(s, x, where[0]),
-                described(s, y, where[1]), &rule); /* again, for a message with the texts */
-    bad_rule(s, &rule, span);
-  }
-  Value v[] = {x, y};
-  return apply_rule(s, &(Operation){OP_NONE, name, span, where}, &rule, v, 2);
+  return infix(s, op, x, y, span, where);
 }
 
 /* `not` is not here: it takes one bool, as conditions do (expr.c). */
@@ -528,13 +555,8 @@ Value arith_compare(Session *s, AstOp op, Value x, Value y, Span span, const Spa
     return val_bool(holds(op, order_strings(x, y)));
   if (val_is_sequence(x) && x.kind == y.kind)
     return val_bool(compare_sequences(s, op, x, y, span, where));
-  if (is_operand(x) && is_operand(y)) {
-    SemaRule rule;
-    if (!sema_binary(session_scratch(s), SEMA_HOST, op, arith_number(x), arith_number(y), &rule))
-      bad_rule(s, &rule, span);
-    Value v[] = {x, y};
-    return apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
-  }
+  if (is_operand(x) && is_operand(y))
+    return infix(s, op, x, y, span, where);
   if (op != AST_EQ && op != AST_NE)
     host_fail(s, E0801, span, "%s and %s do not compare by %s", val_describe(s, x),
               val_describe(s, y), ast_op_text(op));

@@ -93,7 +93,9 @@ static Value run_body(Session *s, Value fn, const Value *v, Span span) {
   CallFrame here = {ast->name.text, span, s->calls};
   s->calls = &here;
   val_keep(s, fn); /* the body may define the function anew */
-  s->frame = s->block = vars;
+  s->frame = vars;
+  closure_enter(s, fn);
+  s->block = s->vars.n;
   s->module = fn.as.obj->as.fn.module;
   for (size_t p = 0; p < ast->params.n; p++)
     host_bind(s, ast->params.v[p].name.text, v[p]);

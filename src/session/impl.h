@@ -15,7 +15,7 @@ enum { MAX_ENTRIES = 256 }; /* of host_enter inside each other; Lua stops at 200
 
 typedef struct Var { /* a local variable; the stack of them is the session's */
   const char *name;  /* interned */
-  Value value;
+  Value value;       /* or the cell that has it (closure.c) */
 } Var;
 
 /* Where a global that was looked up lately has its value; names are interned. */
@@ -194,6 +194,15 @@ Value host_eval(Session *s, const AstExpr *e);
 /* The value of a condition; anything but a bool fails with a hint. */
 bool host_condition(Session *s, const AstExpr *e);
 void host_bind(Session *s, const char *name, Value v); /* a new local */
+/* The function just bound, which is the last local, takes hold of the locals that it names; a
+ * function of its block that names it takes hold of it. */
+void closure_define(Session *s, Object *fn);
+/* Binds what a function defined in a block sees there: its captured locals, and itself. */
+void closure_enter(Session *s, Value fn);
+/* The value of a local, wherever it lies. */
+static inline Value var_value(const Var *v) {
+  return v->value.kind == VAL_CELL ? v->value.as.obj->as.cell : v->value;
+}
 /* A global at top level, else a local of the block. */
 void host_define_here(Session *s, const char *name, Value v, bool top);
 void host_define(Session *s, Module *m, const char *name, Value v); /* a global */

@@ -83,11 +83,14 @@ static Value *near_global(Module *m, const char *name) {
   return place;
 }
 
-/* Locals of the running function only: functions do not see those of their callers. */
+/* Locals of the running function, with those that it captured: functions do not see those of
+ * their callers. */
 Value *host_lookup(Session *s, const char *name) {
   for (size_t i = s->vars.n; i-- > s->frame;)
-    if (s->vars.v[i].name == name)
-      return &s->vars.v[i].value;
+    if (s->vars.v[i].name == name) {
+      Value *v = &s->vars.v[i].value;
+      return v->kind == VAL_CELL ? &v->as.obj->as.cell : v;
+    }
   return near_global(s->module, name);
 }
 
@@ -416,6 +419,8 @@ static void define_function(Session *s, const AstStmt *st, bool top) {
     name = st->as.kernel->name.text;
   }
   host_define_here(s, name, v, top);
+  if (!top && st->kind == STMT_FN)
+    closure_define(s, v.as.obj);
 }
 
 /* Run later, when all of the file is defined; nothing under plain `tilesh FILE`. */

@@ -251,19 +251,36 @@ static void release_globals(Session *s) {
     }
 }
 
-/* What is left after the globals is held only by cycles: empty the lists, and they fall. */
+/* Whether a cycle may go through it: what it holds was put there after it was made. */
+static bool ties(const Object *o) {
+  return (o->kind == VAL_LIST && o->as.list.n > 0) ||
+         (o->kind == VAL_CELL && o->as.cell.kind != VAL_NIL);
+}
+
+/* Lets go of what a list or a cell holds. */
+static void empty(Object *o) {
+  if (o->kind == VAL_CELL) {
+    Value held = o->as.cell;
+    o->as.cell = val_nil();
+    val_release(held);
+    return;
+  }
+  size_t n = o->as.list.n;
+  o->as.list.n = 0;
+  for (size_t i = 0; i < n; i++)
+    val_release(o->as.list.v[i]);
+}
+
+/* What is left after the globals is held only by cycles: empty lists and cells, and they fall. */
 static void break_cycles(Session *s) {
-  while (s->objects) {
+  for (;;) {
     Object *o = s->objects;
-    for (; o && o->kind != VAL_LIST; o = o->next)
+    for (; o && !ties(o); o = o->next)
       ;
-    if (!o || o->as.list.n == 0)
+    if (!o)
       return;
     Value held = val_retain((Value){.kind = o->kind, .typed = DT_NONE, .as.obj = o});
-    size_t n = o->as.list.n;
-    o->as.list.n = 0;
-    for (size_t i = 0; i < n; i++)
-      val_release(o->as.list.v[i]);
+    empty(o);
     val_release(held);
   }
 }

@@ -215,7 +215,13 @@ static void free_object(Object *o) {
     unit_leave(o->as.kernel.unit);
     break;
   case VAL_FN:
+    for (size_t i = 0; i < o->as.fn.ncaptured; i++)
+      val_release(o->as.fn.captured[i].value);
+    free(o->as.fn.captured);
     unit_leave(o->as.fn.unit);
+    break;
+  case VAL_CELL:
+    val_release(o->as.cell);
     break;
   case VAL_RECORD:
     for (size_t i = 0; i < o->as.record.n; i++)
@@ -273,9 +279,10 @@ Value val_keep(Session *s, Value v) {
 
 /* For messages only: the text lies in the arena of the run. */
 const char *val_describe(Session *s, Value v) {
-  static const char *const plain[] = {"nil",        "a bool",   "an int",   "a float", "a dtype",
-                                      "a builtin",  "a string", "a tuple",  "a list",  "a kernel",
-                                      "a function", "a module", "a record", "a value", "a tensor"};
+  static const char *const plain[] = {"nil",      "a bool",    "an int",     "a float",
+                                      "a dtype",  "a builtin", "a string",   "a tuple",
+                                      "a list",   "a kernel",  "a function", "a module",
+                                      "a record", "a value",   "a cell",     "a tensor"};
   if (v.kind == VAL_FOREIGN)
     return v.as.obj->as.foreign.ops->what;
   if (v.kind == VAL_TENSOR) {

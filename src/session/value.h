@@ -31,6 +31,7 @@ typedef enum ValueKind {
   VAL_MODULE,  /* what an import bound */
   VAL_RECORD,  /* figures of check and bench */
   VAL_FOREIGN, /* of another language: host.h */
+  VAL_CELL,    /* a local that functions share (closure.c): only on the stack, never a value */
   VAL_TENSOR   /* counted by src/tensor */
 } ValueKind;
 
@@ -91,9 +92,13 @@ struct Object {
     struct {
       const AstFn *ast;
       const char *doc;
-      Module *module; /* whose globals its body sees */
-      Unit *unit;     /* as a kernel's */
+      Module *module;  /* whose globals its body sees */
+      Unit *unit;      /* as a kernel's */
+      bool local;      /* defined in a block: it sees itself */
+      Field *captured; /* the block's variables that it names, in cells (closure.c) */
+      size_t ncaptured;
     } fn;
+    Value cell;     /* CELL */
     Module *module; /* MODULE */
     struct {
       Field *v;
