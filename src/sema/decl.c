@@ -160,6 +160,16 @@ static TExpr *let_scalar(Check *c, const AstDecl *d, TExpr *v, const SemaType *w
   return sema_texpr_var(c, var, v->type.untyped, d->name.span);
 }
 
+/* A tensor, string or dtype that is said to be a number or a tile. */
+static TExpr *let_other(Check *c, const AstDecl *d, const TExpr *v, const SemaType *t, Span span) {
+  Diag *g = diag_add(c->sink, E0213, span, "%s is said to be %s, its value is %s", d->name.text,
+                     sema_type_name(c->a, t), sema_describe(c, v));
+  if (v->type.kind == TY_GLOBAL)
+    diag_hint(c->sink, g,
+              "a region comes in by copy(A[…], t), one element by an index for each axis");
+  return sema_texpr_error(c, span);
+}
+
 /* Sorts the value: tile, scalar, or another name for a tensor, string or dtype. */
 static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   SemaType t, *written = d->type ? &t : NULL;
@@ -170,7 +180,7 @@ static TExpr *let_value(Check *c, const AstDecl *d, TExpr *v, Span span) {
   if (sema_is_num(v))
     return let_scalar(c, d, v, written);
   if (v->type.kind == TY_GLOBAL || v->kind == TE_STRING || v->kind == TE_DTYPE)
-    return v;
+    return written ? let_other(c, d, v, written, span) : v;
   diag_add(c->sink, E0229, span, "`let %s` takes one value, this is %s", d->name.text,
            sema_describe(c, v));
   return sema_texpr_error(c, span);

@@ -182,10 +182,12 @@ static bool is_word(const TExpr *e) {
   return e->kind == TE_STRING || e->kind == TE_DTYPE;
 }
 
-/* Words with words, numbers with numbers. */
+/* Words with words, numbers with numbers. A parameter that no call has set yet may be either. */
 static TExpr *compare_two(Check *c, AstOp op, TExpr *x, TExpr *y, const AstExpr *ax,
                           const AstExpr *ay, Span span) {
-  if (!sema_is_error(x) && !sema_is_error(y) && (is_word(x) || is_word(y)))
+  if ((is_word(x) && sema_is_error(y)) || (is_word(y) && sema_is_error(x)))
+    return sema_texpr_error(c, span);
+  if (is_word(x) || is_word(y))
     return compare_words(c, op, x, y, span);
   return sema_operate(c, op, x, y, ax, ay, span);
 }
