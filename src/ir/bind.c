@@ -192,6 +192,9 @@ static void mismatch(Bind *x, const IrBuffer *buf, int axis, int64_t has) {
                         "extent %s of `%s` is %" PRId64 " by axis %d of `%s`, but axis %d of `%s` "
                         "has %" PRId64,
                         v->name, x->k->name, want, x->axis[v->id], by->name, axis, buf->name, has);
+  else if (ir_is_const(e, &want))
+    text = arena_printf(a, "axis %d of `%s` has %" PRId64 ", but `%s` takes %" PRId64, axis,
+                        buf->name, has, x->k->name, want);
   else if (valued)
     text = arena_printf(a, "axis %d of `%s` has %" PRId64 ", but `%s` takes %s, which is %" PRId64,
                         axis, buf->name, has, x->k->name, expr_text(x, e), want);
@@ -360,6 +363,18 @@ static bool bind_pre(Bind *x) {
   return true;
 }
 
+/* Why an axis is none; a number that was written is said once. */
+static const char *grid_fault(const Bind *x, const IrExpr *e, bool known, int64_t n) {
+  Arena *a = x->sink->arena;
+  const char *text = expr_text(x, e);
+  if (!known)
+    return arena_printf(a, "%s divides by zero", text);
+  const char *why = n < 0 ? "which is negative" : "more than 2147483647";
+  int64_t same;
+  return ir_is_const(e, &same) ? arena_printf(a, "%s, %s", text, why)
+                               : arena_printf(a, "%s is %" PRId64 ", %s", text, n, why);
+}
+
 /* An axis of zero is right: such a grid runs nothing.
  * 2147483647 is the hardware's limit on the first axis. */
 static void bind_grid(Bind *x) {
@@ -369,14 +384,10 @@ static void bind_grid(Bind *x) {
   for (int i = 0; i < k->grid_rank; i++) {
     int64_t n = 0;
     bool known = known_value(x, k->grid[i], &n);
-    if (!known || n < 0 || n > INT32_MAX) {
-      const char *why = !known ? "divides by zero"
-                               : arena_printf(x->sink->arena, "is %" PRId64 ", %s", n,
-                                              n < 0 ? "which is negative" : "more than 2147483647");
+    if (!known || n < 0 || n > INT32_MAX)
       fail(x, E0385, k->span,
-           arena_printf(x->sink->arena, "axis %d of the grid of `%s`: %s %s", i, k->name,
-                        expr_text(x, k->grid[i]), why));
-    }
+           arena_printf(x->sink->arena, "axis %d of the grid of `%s`: %s", i, k->name,
+                        grid_fault(x, k->grid[i], known, n)));
     x->b->grid[i] = n;
   }
 }
