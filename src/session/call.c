@@ -334,6 +334,7 @@ void launch_prepare(Session *s, Value kernel, Args *a, Launch *l) {
     if (l->tensor[i])
       make_contiguous(l, i);
   bind(l, l->ir, l->b);
+  launch_resident_at_most(l);
   launch_pack(l);
 }
 

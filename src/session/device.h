@@ -45,6 +45,7 @@ struct DeviceProgram {
   CudaText *text;
   GpuModule *module;
   GpuKernel *kernel;
+  int64_t at_a_time; /* blocks that a multiprocessor holds; 0: not known */
 };
 
 /* A launch whose arguments lie ready. */
@@ -101,6 +102,8 @@ double device_roofline(Launch *l, double ms, double flops, double bytes);
 /* Operations a clock and multiprocessor of products of these types, by the unit that does them. */
 double device_rate(const GpuProps *p, const LowerProduct *x);
 const GpuProps *device_props(Session *s); /* NULL: no device is open */
+/* Blocks of a compiled kernel that a multiprocessor of the target holds at a time (stats.c). */
+int64_t device_at_a_time(const Target *t, const GpuFacts *f, int threads, size_t dynamic);
 /* What the compiled kernel takes; needs the compiler, but no device. threads: of a block; dynamic:
  * bytes of shared memory beside facts->shared_bytes. */
 const GpuFacts *device_facts(Launch *l, int *threads, size_t *dynamic);

@@ -164,6 +164,9 @@ DeviceProgram *device_program(Launch *l) {
   Built b = build(l, v, false);
   DeviceProgram *p = session_alloc(l->s, sizeof *p);
   *p = (DeviceProgram){.g = g, .ir = b.thread, .text = b.text};
+  const GpuFacts *f = gpu_image_kernel(b.image, b.text->entry);
+  if (f)
+    p->at_a_time = device_at_a_time(v->target, f, b.text->threads, (size_t)b.text->shared_bytes);
   v->gpu = p;
   if (gpu_module_load(g->gpu, b.image, &p->module) != ST_OK ||
       gpu_module_kernel(g->gpu, p->module, b.text->entry, &p->kernel) != ST_OK) {

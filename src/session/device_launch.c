@@ -225,6 +225,8 @@ static void prepare(Launch *l, DevicePrepared *out) {
     if (l->tensor[i])
       to_device(l, i);
   p = own_memory(l, p, &b);
+  if (p->at_a_time > 0)
+    launch_resident(l, p->ir, b, p->at_a_time);
   *out = (DevicePrepared){.l = l, .program = p, .binding = b};
   out->launch.kernel = p->kernel;
   for (int i = 0; i < 3; i++) {

@@ -203,6 +203,11 @@ SemaKernel *kernel_sema(Session *s, Value kernel); /* NULL: read from IR text */
 /* Fails (E0461) where the kernel's shared tiles are more than the session's target has (limits.c).
  * k: its definition, or NULL. */
 void launch_fits(const Launch *l, const SemaKernel *k);
+/* Fails (E0386) where k, the launch's kernel at some level, is cooperative and has more blocks in b
+ * than the device holds together. at_a_time: blocks that a multiprocessor holds. */
+void launch_resident(const Launch *l, const IrKernel *k, const IrBinding *b, int64_t at_a_time);
+/* The same by what the program itself says: threads and shared tiles. */
+void launch_resident_at_most(const Launch *l);
 /* "f16[128, 64]" of a tile; rows: of the first axis instead of its own, 0: its own. (limits.c) */
 void buffer_add_type(const IrBuffer *b, int64_t rows, Str *out);
 

@@ -1,12 +1,16 @@
-/* limits.c: kernels whose shared tiles are more than a block of the target may have.
+/* limits.c: kernels that ask for more than the target has: shared memory, blocks that are there
+ * together.
  *
  * That is the program's to change, so it is said here, before anything is lowered and also where
  * the kernel runs on the CPU; what lowering adds it fits to the target without a word.
  *
- * In: a launch's specialisation and the session's target. Out: nothing, or a diagnostic of the
- * compiler's that lists every tile, the limit, and what would fit: a smaller value of a
- * compile-time parameter where there is one, else a shorter tile. What fits is found by compiling
- * the kernel with that value, so the hint is legal. Tests: tests/errors/shared_limit*.tile.
+ * In: a launch's specialisation and the session's target. Out: nothing, or a diagnostic. That of
+ * shared memory lists every tile, the limit, and what would fit: a smaller value of a compile-time
+ * parameter where there is one, else a shorter tile. What fits is found by compiling the kernel
+ * with that value, so the hint is legal. The blocks of a cooperative grid wait for each other, so
+ * one that is not resident with the others would hang the device: before lowering, what the program
+ * says of itself bounds how many are; once it is compiled, its registers do too (device_launch.c).
+ * Tests: tests/errors/shared_limit*.tile, tests/errors/cooperative_*.tile.
  */
 #include <inttypes.h>
 
@@ -98,4 +102,39 @@ void launch_fits(const Launch *l, const SemaKernel *k) {
                total, target->name, limit, str_text(&t.text));
   diag_hint(&s->diags, d, "%s", str_text(&hint));
   session_fail_call(s, ST_COMPILE, l->span, l->name);
+}
+
+/* Capped, so that no product of extents is too large. */
+static int64_t blocks_of(const IrKernel *k, const IrBinding *b) {
+  int64_t n = 1;
+  for (int i = 0; i < k->grid_rank; i++)
+    if (__builtin_mul_overflow(n, b->grid[i], &n))
+      return INT64_MAX;
+  return n;
+}
+
+void launch_resident(const Launch *l, const IrKernel *k, const IrBinding *b, int64_t at_a_time) {
+  Session *s = l->s;
+  int64_t blocks = blocks_of(k, b), sms = session_sms(s), most = at_a_time * sms;
+  if (!k->cooperative || blocks <= most)
+    return;
+  Diag *d = diag_add(&s->diags, E0386, l->ir->span,
+                     "this cooperative grid has %" PRId64 " blocks, and %" PRId64
+                     " would be resident together: %" PRId64 " on each of the %" PRId64
+                     " multiprocessors of %s",
+                     blocks, most, at_a_time, sms, session_target(s)->name);
+  diag_hint(&s->diags, d,
+            "grid b = min(n, %" PRId64
+            "), and `for t in persistent(n)` shares n parts out among them",
+            most);
+  session_fail_call(s, ST_FAIL, l->span, l->name);
+}
+
+void launch_resident_at_most(const Launch *l) {
+  int threads = l->ir->threads > 0 ? l->ir->threads : 32;
+  int64_t shared = l->ir->level == IR_THREAD ? 0 : eval_shared_bytes(l->ir, NULL, NULL);
+  if (!l->ir->cooperative)
+    return;
+  launch_resident(l, l->ir, l->b,
+                  blocks_at_a_time(session_target(l->s), 0, threads, (size_t)shared, false));
 }

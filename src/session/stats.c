@@ -32,6 +32,10 @@ static size_t own_shared(const Target *t, const GpuFacts *f, size_t dynamic) {
   return f->shared_bytes - (counted ? RESERVED : 0) + dynamic;
 }
 
+int64_t device_at_a_time(const Target *t, const GpuFacts *f, int threads, size_t dynamic) {
+  return blocks_at_a_time(t, f->registers, threads, own_shared(t, f, dynamic), false);
+}
+
 Value kernel_stats_call(Session *s, Value kernel, Args *a) {
   Launch l;
   int threads = 0;
@@ -48,7 +52,7 @@ Value kernel_stats_call(Session *s, Value kernel, Args *a) {
       {"shared", val_int((int64_t)shared)},
       {"local_bytes", val_int(f->local_bytes)},
       {"threads", val_int(threads)},
-      {"blocks", val_int(blocks_at_a_time(t, f->registers, threads, shared, false))},
+      {"blocks", val_int(device_at_a_time(t, f, threads, dynamic))},
       {"flops", val_float(launch_flops(&l))},
       {"bytes", val_float(launch_bytes(&l))},
   };
