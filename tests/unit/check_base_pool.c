@@ -67,7 +67,7 @@ static void wait_for_another(void *ctx, size_t i, int worker) {
   (void)i;
   (void)worker;
   c->done++;
-  for (int tries = 0; c->done < 2 && tries < 10000; tries++)
+  while (c->done < 2)
     usleep(1000);
 }
 
