@@ -76,7 +76,6 @@ void repl_command(Repl *r, const char *text) {
   char *rest = arena_strdup(r->arena, text + n + strspn(text + n, " \t"));
   for (size_t end = strlen(rest); end > 0 && strchr(" \t\r\n", rest[end - 1]); end--)
     rest[end - 1] = '\0';
-  *r->o->interrupt = 0;
   if (c)
     c->fn(r, rest);
   else if (many)

@@ -1,9 +1,10 @@
 /* editor.c: reading a line: readline or libedit through the callback interface, or plain stdio.
  *
  * In: a prompt. Out: a line, the end of input, or an interrupt. Waiting is ours (poll), so Ctrl-C
- * only sets main's flag and is looked at here; nothing ever jumps out of the line editor. Several
- * lines pasted at once, or recalled, come as one text. Completion is in complete.c, history in
- * history.c. Tests: tests/repl.
+ * only sets main's flag and is looked at here; nothing ever jumps out of the line editor. The flag
+ * is cleared before the prompt is shown and never after: a Ctrl-C from then on is heeded, by the
+ * prompt or by what the line runs. Several lines pasted at once, or recalled, come as one text.
+ * Completion is in complete.c, history in history.c. Tests: tests/repl.
  */
 #include "editor.h"
 
@@ -45,7 +46,6 @@ static bool read_plain(Repl *r, const char *prompt, bool *interrupted) {
   size_t cap = 0;
   r->line = NULL;
   repl_say(r, prompt);
-  *r->o->interrupt = 0;
   ssize_t n = wait_for_line(r) ? getline(&r->line, &cap, stdin) : -1;
   if (n < 0)
     clearerr(stdin);               /* Ctrl-D in an unfinished entry only ends that */
@@ -182,6 +182,7 @@ static bool read_keys(Repl *r, const sigset_t *stop, bool *interrupted) {
 
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   sigset_t stop, old;
+  *r->o->interrupt = 0;
 #ifndef HAVE_READLINE
   if (!edits())
     return read_plain(r, prompt, interrupted);
@@ -190,7 +191,6 @@ bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
   sigaddset(&stop, SIGTSTP);
   r->got_line = false;
   r->line = NULL;
-  *r->o->interrupt = 0;
   pthread_sigmask(SIG_BLOCK, &stop, &old);
   rl_callback_handler_install(prompt, on_line);
   bool got = read_keys(r, &stop, interrupted);
@@ -212,6 +212,7 @@ void editor_remember(Repl *r, const char *entry) {
 }
 
 bool editor_read(Repl *r, const char *prompt, bool *interrupted) {
+  *r->o->interrupt = 0;
   return read_plain(r, prompt, interrupted);
 }
 

@@ -22,7 +22,6 @@ enum { POLL_MS = 100, FILE_MARK = 1, END_MARK = 2 };
 /* Runs in the session's own scope: data stays between loads. */
 static void load(Repl *r, const char *path) {
   Str none = str_new(r->arena);
-  *r->o->interrupt = 0;
   Status status = session_run_file(r->s, path);
   if (status == ST_OK)
     repl_note_file(r, path);

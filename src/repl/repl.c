@@ -72,14 +72,12 @@ const char *repl_directory(Repl *r, const char *variable, const char *below_home
 
 /* Entries -------------------------------------------------------------------------------------- */
 
-/* The interrupt flag is cleared first: a Ctrl-C belongs to the entry it was pressed in. */
 static bool run_text(Repl *r, const char *text, size_t n) {
   Status status = ST_OK;
   int wanted = 0;
   char name[24];
   Str none = str_new(r->arena);
   snprintf(name, sizeof name, r->lua ? "lua:%u" : "tile:%u", r->count);
-  *r->o->interrupt = 0;
   set_width(r);
   PromptResult result = r->lua ? session_prompt_lua(r->s, name, text, n, &status)
                                : session_prompt(r->s, name, text, n, &status);

@@ -13,7 +13,7 @@ typedef struct ReplOptions {
   bool no_init; /* do not read the start-up file */
   char **argv;  /* of the process, for `:device reset`; NULL: it cannot begin anew */
   bool safe;    /* no files but those named: no start-up file, no history */
-  volatile sig_atomic_t *interrupt; /* set by Ctrl-C; cleared here before each entry */
+  volatile sig_atomic_t *interrupt; /* set by Ctrl-C; cleared here before each line */
 } ReplOptions;
 
 /* Runs the start-up file ($XDG_CONFIG_HOME/tilesh/init.tile), then reads entries until the end of

@@ -10,7 +10,6 @@
 /* The evaluator polls Ctrl-C. */
 static void debug(Repl *r, SessionDebug what, const char *rest) {
   Str out = str_new(r->arena);
-  *r->o->interrupt = 0;
   Status status = session_debug(r->s, what, rest, strlen(rest), &out);
   repl_show(r, status, &out);
 }
