@@ -38,9 +38,9 @@ typedef struct EvalOptions {
   const volatile sig_atomic_t *interrupt; /* polled; non-zero stops with ST_INTERRUPTED */
   FILE *print;                            /* where the kernel's print goes */
   EvalCounters *counters;                 /* NULL: not counted */
-  /* Seconds (0: no limit): where running all blocks would take longer, judged by the first, only
-   * the corners of the grid, the middles of its edges and 8 others run. Not for kernels whose
-   * blocks depend on each other's atomics. */
+  /* Seconds of work (0: no limit): where all blocks would take longer, judged by the processor time
+   * of the first and shared by the pool's threads, only the corners of the grid, the middles of its
+   * edges and 8 others run. Not for kernels whose blocks depend on each other's atomics. */
   double budget;
   int64_t *blocks_run; /* NULL, or set to how many blocks ran */
   bool lowered;        /* the kernel was written at a higher level: what its copies load in vain is

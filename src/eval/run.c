@@ -273,16 +273,16 @@ static size_t choose_blocks(EvalLaunch *l) {
 }
 
 /* Runs block 0 by itself. Where the others would take too long, also those chosen for it, and true:
- * that was all. */
+ * that was all. What else the machine does has no part in it. */
 static bool run_within_budget(EvalLaunch *l) {
   const EvalOptions *o = l->options;
   int64_t room[160]; /* 27 and 8, and three neighbours of each and of block 0 */
-  double start = base_now();
+  double start = base_worked();
   run_linear(l, 0, 0);
   l->first_done = true;
   Pool *pool = l->serial ? NULL : o->pool;
   int threads = pool ? pool_threads(pool) : 1;
-  if ((base_now() - start) * (double)l->blocks / threads <= o->budget)
+  if ((base_worked() - start) * (double)l->blocks / threads <= o->budget)
     return false;
   l->chosen = room;
   size_t n = choose_blocks(l);

@@ -290,6 +290,16 @@ START_TEST(time_goes_on) {
 }
 END_TEST
 
+/* Waiting is no work. */
+START_TEST(work_is_told_from_waiting) {
+  double start = base_now(), worked = base_worked();
+  ck_assert_int_eq(usleep(20000), 0);
+  ck_assert(base_worked() - worked < base_now() - start);
+  for (worked = base_worked(); base_worked() - worked < 1e-3;)
+    continue;
+}
+END_TEST
+
 int main(void) {
   const TTest *const tests[] = {write_and_read_back,
                                 errors_are_told,
@@ -305,6 +315,7 @@ int main(void) {
                                 out_of_memory_while_reading_closes_the_file,
                                 folders_are_made,
                                 time_goes_on,
+                                work_is_told_from_waiting,
                                 NULL};
   return run_suite_between("base_io", tests, setup_directory, remove_directory);
 }
