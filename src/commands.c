@@ -308,15 +308,6 @@ int command_fmt(Cli *c, int argc, char **argv, int at) {
 
 /* explain, doctor, cache --------------------------------------------------------------------- */
 
-/* A program of several lines, indented. */
-static void add_program(Str *out, const char *program) {
-  for (const char *s = program; *s;) {
-    size_t n = strcspn(s, "\n");
-    str_addf(out, "  %.*s\n", (int)n, s);
-    s += n + (s[n] == '\n');
-  }
-}
-
 int command_explain(Cli *c, int argc, char **argv, int at) {
   DiagCode code;
   (void)c;
@@ -328,11 +319,7 @@ int command_explain(Cli *c, int argc, char **argv, int at) {
   }
   Arena *a = arena_new(NULL, "explain");
   Str out = str_new(a);
-  str_addf(&out, "%s: %s\n\n%s", diag_name(code), diag_title(code), diag_page(code));
-  if (diag_example(code)) {
-    str_add(&out, "\nThis program gives it:\n\n");
-    add_program(&out, diag_example(code));
-  }
+  diag_explain(code, &out);
   bool ok = io_write(stdout, str_text(&out), out.n);
   arena_free(a);
   return ok ? 0 : EXIT_USAGE;

@@ -117,6 +117,18 @@ const char *diag_example(DiagCode code) {
   return examples[code];
 }
 
+void diag_explain(DiagCode code, Str *out) {
+  str_addf(out, "%s: %s\n\n%s", diag_name(code), diag_title(code), diag_page(code));
+  const char *s = diag_example(code);
+  if (s)
+    str_add(out, "\nThis program gives it:\n\n");
+  while (s && *s) {
+    size_t n = strcspn(s, "\n");
+    str_addf(out, "  %.*s\n", (int)n, s);
+    s += n + (s[n] == '\n');
+  }
+}
+
 /* Any way a person types a code; at most four digits, so the number cannot overflow. */
 bool diag_find(const char *name, DiagCode *code) {
   const char *digits = name + (*name == 'E' || *name == 'e');

@@ -67,9 +67,11 @@ void diag_format(const Diag *d, bool color, Str *out);
 void diag_format_all(const DiagSink *sink, bool color, Str *out);
 const char *diag_name(DiagCode code);  /* "E0231" */
 const char *diag_title(DiagCode code); /* one line */
-const char *diag_page(DiagCode code);  /* what `tilesh explain` prints */
+const char *diag_page(DiagCode code);  /* why, and how to mend it */
 /* A program that gives the diagnostic, from the golden tests (examples.def), or NULL. */
 const char *diag_example(DiagCode code);
+/* What `tilesh explain` prints: name, title, page, and the program where there is one, indented. */
+void diag_explain(DiagCode code, Str *out);
 /* "E0231", "e231" or "231" to a code; false if there is none. */
 bool diag_find(const char *name, DiagCode *code);
 

@@ -137,7 +137,7 @@ static bool help_code(const char *name, Str *out) {
   DiagCode code;
   if (!diag_find(name, &code))
     return false;
-  str_addf(out, "%s: %s\n\n%s\n", diag_name(code), diag_title(code), diag_page(code));
+  diag_explain(code, out);
   return true;
 }
 
@@ -201,10 +201,16 @@ static void statement(Repl *r, const char *word, const char *rest) {
 
 /* Statements of the language, so that what they print and how they fail is the same. */
 void prompt_check(Repl *r, const char *rest) {
-  statement(r, "check", rest);
+  if (*rest)
+    statement(r, "check", rest);
+  else
+    repl_say(r, ":check f(a, b)\n");
 }
 void prompt_bench(Repl *r, const char *rest) {
-  statement(r, "bench", rest);
+  if (*rest)
+    statement(r, "bench", rest);
+  else
+    repl_say(r, ":bench f(a, b)\n");
 }
 
 static void add_time(Str *out, const char *what, double seconds, int *n) {

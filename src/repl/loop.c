@@ -79,11 +79,21 @@ static bool wait_for_change(Repl *r, const char *path, Stamp before) {
   return false;
 }
 
+/* A folder changes with every file in it, and can never be run. */
+static bool can_watch(const char *path) {
+  struct stat st;
+  if (access(path, R_OK) != 0 || stat(path, &st) != 0)
+    return false;
+  if (S_ISDIR(st.st_mode))
+    errno = EISDIR;
+  return !S_ISDIR(st.st_mode);
+}
+
 void prompt_watch(Repl *r, const char *rest) {
   if (repl_watches(r, rest))
     return;
   const char *path = *rest ? rest : r->loaded;
-  if (!path || access(path, R_OK) != 0) {
+  if (!path || !can_watch(path)) {
     repl_say(r, path ? arena_printf(r->arena, "%s cannot be read: %s\n", path, strerror(errno))
                      : ":watch FILE\n");
     return;

@@ -52,9 +52,15 @@ static void explain(Repl *r, const char *rest, SessionExplain what) {
 
 /* `:explain E0231` is what `tilesh explain` shows. */
 void prompt_explain(Repl *r, const char *rest) {
+  Str out = str_new(r->arena);
   DiagCode code;
-  if ((rest[0] == 'E' || rest[0] == 'e') && diag_find(rest, &code))
-    prompt_help(r, rest);
+  bool letter = *rest == 'E' || *rest == 'e';
+  size_t digits = letter ? strspn(rest + 1, "0123456789") : 0;
+  if (letter && diag_find(rest, &code)) {
+    diag_explain(code, &out);
+    repl_say(r, str_text(&out));
+  } else if (digits > 0 && !rest[1 + digits] && !session_help(r->s, rest, &out))
+    repl_say(r, arena_printf(r->arena, "there is no diagnostic %s\n", rest));
   else if (*rest)
     explain(r, rest, EXPLAIN_CHOICES);
   else

@@ -94,7 +94,8 @@ static const Setting settings[] = {
     {"checks", "none, default or all", set_checks, show_checks},
     {"shake", "a number; 0: natural order", set_shake, show_shake},
     {"arch", "sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a", set_arch, show_arch},
-    {"bursts", "a number; 0: until the figures are steady", set_bursts, show_bursts},
+    {"bursts", "a number up to 10000, where 0 is until the figures are steady", set_bursts,
+     show_bursts},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
