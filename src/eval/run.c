@@ -484,11 +484,7 @@ static void report_findings(EvalLaunch *l, DiagSink *sink) {
 Status eval_run(EvalProgram *p, const IrBinding *binding, const EvalOptions *o, DiagSink *sink) {
   EvalLaunch l = {.program = p, .binding = binding, .options = o, .blocks = 1};
   for (int i = 0; i < 3; i++)
-    if (__builtin_mul_overflow(l.blocks, binding->grid[i], &l.blocks)) {
-      diag_add(sink, E0459, p->kernel->span, "the grid of %s has more blocks than can be counted",
-               p->kernel->name);
-      return ST_FAIL;
-    }
+    l.blocks *= binding->grid[i]; /* no more than i64 counts (ir_bind) */
   if (l.blocks <= 0)
     return ST_OK;
   atomic_init(&l.faulty, l.blocks);

@@ -375,10 +375,11 @@ static const char *grid_fault(const Bind *x, const IrExpr *e, bool known, int64_
                                : arena_printf(a, "%s is %" PRId64 ", %s", text, n, why);
 }
 
-/* An axis of zero is right: such a grid runs nothing.
- * 2147483647 is the hardware's limit on the first axis. */
+/* An axis of zero is right: such a grid runs nothing. 2147483647 is the hardware's limit on the
+ * first axis; all blocks together are counted by i64. */
 static void bind_grid(Bind *x) {
   const IrKernel *k = x->k;
+  int64_t all = 1;
   for (int i = 0; i < 3; i++)
     x->b->grid[i] = 1;
   for (int i = 0; i < k->grid_rank; i++) {
@@ -390,6 +391,13 @@ static void bind_grid(Bind *x) {
                         grid_fault(x, k->grid[i], known, n)));
     x->b->grid[i] = n;
   }
+  for (int i = 0; i < k->grid_rank && x->ok; i++)
+    if (__builtin_mul_overflow(all, x->b->grid[i], &all))
+      fail(x, E0385, k->span,
+           arena_printf(x->sink->arena,
+                        "the grid of `%s` has %" PRId64 " x %" PRId64 " x %" PRId64
+                        " blocks, more than 9223372036854775807",
+                        k->name, x->b->grid[0], x->b->grid[1], x->b->grid[2]));
 }
 
 /* ---------------------------------------------------------------- all of it */
