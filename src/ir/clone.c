@@ -213,6 +213,7 @@ static void clone_head(Clone *c) {
   to->unchecked = k->unchecked;
   to->cooperative = k->cooperative;
   to->resident = k->resident;
+  to->stays = k->stays;
   for (int i = 0; i < k->grid_rank; i++) {
     to->grid[i] = new_expr(c, k->grid[i]);
     to->grid_index[i] = new_var(c, k->grid_index[i]);

@@ -455,6 +455,8 @@ struct IrKernel {
   int cluster[3];       /* 0 or 1: none */
   int raster;           /* grouped(n); 0: the compiler's choice */
   bool exact, unchecked, cooperative, resident;
+  bool stays; /* lowered: its blocks are not the program's, which they walk or share; the text of
+                 IR does not say so */
   int min_blocks; /* launch bounds: blocks a multiprocessor; 0: not said, 1 is printed */
   IrBlock body;
   struct IrTable *table; /* hash-consing; private to ir.c */

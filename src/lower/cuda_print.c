@@ -127,17 +127,22 @@ static IrRange stated_range(const IrVar *v) {
   return r;
 }
 
-/* Whether a number of blocks goes by that of multiprocessors; `pre` has its parts. */
+/* Whether a number of blocks goes by that of multiprocessors, so that the last tile's number and it
+ * are no more than i32 has; `pre` has its parts. Of sums, products and the greater of two, both
+ * have to; of a difference the first. */
 static bool counts_sms(const IrKernel *k, const IrExpr *e) {
+  enum { FEW = 64 };
+  int64_t n;
+  bool all = e->op == OP_ADD || e->op == OP_MUL || e->op == OP_MAX2 || e->op == OP_SHL;
   if (e->op == OP_VAR && e->as.var->kind == IRV_SMS)
     return true;
   for (size_t i = 0; e->op == OP_VAR && i < k->pre.n; i++)
     if (k->pre.v[i]->as.let.var == e->as.var)
       return counts_sms(k, k->pre.v[i]->as.let.value);
-  for (int i = 0; i < e->nargs; i++)
-    if (counts_sms(k, e->arg[i]))
-      return true;
-  return false;
+  for (int i = 0; i < (e->op == OP_SUB ? 1 : e->nargs); i++)
+    if (counts_sms(k, e->arg[i]) ? !all : all && !(ir_is_const(e->arg[i], &n) && n <= FEW))
+      return !all;
+  return all;
 }
 
 /* Variables of `pre` are computed on the host and passed. */

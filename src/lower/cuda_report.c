@@ -16,7 +16,7 @@ const char *cuda_site(Printer *p, CudaSite site) {
 }
 
 int cuda_block_rank(const Printer *p) {
-  return p->few_blocks ? 0 : p->k->grid_rank;
+  return p->k->stays ? 0 : p->k->grid_rank;
 }
 
 /* The values of a report's parts, as many as there is room for; returns their number. */

@@ -527,6 +527,7 @@ bool expand_spread(IrKernel *k, const LowerRequest *r, int threads) {
   IrExpr *most = ir_op2(k, OP_MUL, ir_ref(k, ir_sms(k)), ir_int(k, WAVES));
   k->grid[0] = ir_op2(k, OP_MIN2, ir_op2(k, OP_CEILDIV, n, ir_int(k, threads)), most);
   k->grid_rank = 1;
+  k->stays = true;
   k->grid_index[0] = ir_var(k, IRV_GRID, "block", DT_I64);
   lower_note(r, "the kernel is one parallel loop: its iterations are spread over many blocks");
   return true;

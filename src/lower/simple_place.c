@@ -224,6 +224,7 @@ static void spill_all(Simple *s) {
     if (s->place.v[i]->spilled)
       spill(s, k->buffers.v[i], slots);
   k->grid_rank = 1;
+  k->stays = true;
   k->grid[0] = slots;
   s->slot = k->grid_index[0] = ir_var(k, IRV_GRID, "slot", DT_I64);
 }

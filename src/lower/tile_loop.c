@@ -63,15 +63,17 @@ static IrExpr *evens_out(IrKernel *k, IrExpr *tiles, IrExpr *turns, IrExpr *each
 }
 
 /* Where rounds do not even out, the hardware hands out the tiles, each to a block of its own, which
- * starts anew; short ones are not worth that. */
+ * starts anew; short ones are not worth that, and so many that i32 does not count twice of them
+ * must not be: a block steps past the last tile by the number of blocks. */
 static IrExpr *count_uneven(IrKernel *k, IrExpr *tiles, int group) {
-  enum { SHORT = 6 };
+  enum { SHORT = 6, MOST = 1 << 30 };
   IrExpr *sms = ir_ref(k, ir_sms(k)), *one = ir_int(k, 1);
   IrExpr *turns = ir_op2(k, OP_MAX2, ir_op2(k, OP_CEILDIV, tiles, sms), one);
   turns = pre_let(k, "turns", turns);
   IrExpr *each = pre_let(k, "each", ir_op2(k, OP_MAX2, ir_op2(k, OP_FLOORDIV, tiles, turns), one));
-  IrExpr *is_short = ir_op2(k, OP_LE, k->grid[0], ir_int(k, SHORT));
-  IrExpr *other = ir_op3(k, OP_SELECT, is_short, ir_op2(k, OP_MIN2, tiles, sms), tiles);
+  IrExpr *stay = ir_op2(k, OP_OR, ir_op2(k, OP_LE, k->grid[0], ir_int(k, SHORT)),
+                        ir_op2(k, OP_GT, tiles, ir_int(k, MOST)));
+  IrExpr *other = ir_op3(k, OP_SELECT, stay, ir_op2(k, OP_MIN2, tiles, sms), tiles);
   IrExpr *even = evens_out(k, tiles, turns, each, group);
   return pre_let(k, "blocks", ir_op3(k, OP_SELECT, even, each, other));
 }
@@ -193,6 +195,7 @@ IrKernel *low_tile_loop(Arena *a, const IrKernel *from, const LowerRequest *r, D
   else
     k->grid[0] = t->turning ? count_uneven(k, tiles, t->group) : count_blocks(k, tiles);
   k->grid_rank = 1;
+  k->stays = true;
   k->grid_index[0] = ir_var(k, IRV_GRID, "block", DT_I64);
   return k;
 }

@@ -328,6 +328,32 @@ START_TEST(plain_operators_where_nothing_wraps) {
 }
 END_TEST
 
+/* How many blocks there are is small where it goes by the multiprocessors, alone or a few for each.
+ */
+START_TEST(blocks_are_few_where_they_count_multiprocessors) {
+  static const struct {
+    const char *grid;
+    bool few;
+  } cases[] = {{"min(i64(n), sms)", true},
+               {"sms * 8", true},
+               {"ceildiv(i64(n), max(ceildiv(i64(n), sms), 1))", true},
+               {"sms - 1", true},
+               {"i64(n) * sms", false},
+               {"max(i64(n), sms)", false},
+               {"i64(n) - sms", false},
+               {"min(i64(n) + sms, 2000000)", false},
+               {"i64(n)", false}};
+  Fixture f = setup();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *head = arena_printf(f.a, "grid b = %s\nthreads 128", cases[i].grid);
+    CudaText *t = print_text(&f, kernel_of(&f, head, "let x: i32 = blocks_x() * 1000\n"));
+    ck_assert_msg((strstr(t->text, "const int x = ts_blocks_x() * 1000;") != NULL) == cases[i].few,
+                  "%s:\n%s", cases[i].grid, t->text);
+  }
+  teardown(&f);
+}
+END_TEST
+
 /* What a u64 holds above int64 is negative as i64. */
 START_TEST(large_unsigned_may_be_negative) {
   Fixture f = setup();
@@ -609,6 +635,7 @@ int main(void) {
   tcase_add_test(c, thread_operations_of_sm_90a_compile);
   tcase_add_test(c, tall_products_of_f64_compile);
   tcase_add_test(c, plain_operators_where_nothing_wraps);
+  tcase_add_test(c, blocks_are_few_where_they_count_multiprocessors);
   tcase_add_test(c, large_unsigned_may_be_negative);
   tcase_add_test(c, loops);
   tcase_add_test(c, loops_that_end_far);

@@ -65,6 +65,65 @@ START_TEST(assertions_of_folded_grids) {
 }
 END_TEST
 
+/* Blocks that the program has as many of as there are multiprocessors are the program's; those that
+ * lowering makes of a loop, or of what blocks share, are not. */
+START_TEST(blocks_that_stay_are_named_by_whom_they_are_of) {
+  static const struct {
+    const char *text;
+    int rank; /* of what a fault names */
+  } cases[] = {
+      {"kernel k tile(n: i64, x: f32[N]) -> (y: f32[N]) {\npre {\nlet few: i64 = min(n, sms)\n}\n"
+       "grid b = few\nfor t: i64 = b, n, few {\nload z: f32 = x[t * 3]\nstore y[t] = z\n"
+       "assert z < 3.0\n}\n}\n",
+       1},
+      {"kernel k tile(n: i64, x: f32[N]) -> (y: f32[N]) {\n"
+       "parallel t in [n] {\nload z: f32 = x[t * 3]\nstore y[t] = z\n}\n}\n",
+       0},
+      {"kernel k tile(n: i64, x: f32[N]) -> (y: f32[N]) {\ngrid b = n\nfragment f: f32[512, 1024]\n"
+       "map i, j in [512, 1024] { store f[i, j] = f32(i) }\n"
+       "load z: f32 = f[b % 7, b % 5]\nload w: f32 = x[b * 3]\nstore y[b] = z + w\n}\n",
+       0}};
+  static const char *const arch[] = {"sm_80", "sm_90a"};
+  for (int i = 0; i < 6; i++) {
+    Lowered x = lower_text(cases[i / 2].text, arch[i % 2], 999);
+    Ev *e = x.plain;
+    const CudaText *t = cuda_print(e->arena, x.kernel, target_find(arch[i % 2]), &e->sink);
+    ck_assert_msg(t != NULL, "%s", ev_errors(e));
+    ck_assert_int_gt(t->nsites, 0);
+    for (int k = 0; k < t->nsites; k++)
+      ck_assert_msg(t->site[k].rank == cases[i / 2].rank, "%d: %d\n%s", i, t->site[k].rank,
+                    t->text);
+    ev_free(e);
+  }
+}
+END_TEST
+
+/* A block steps past the last tile by the number of blocks, in i32: where each tile of unequal ones
+ * had a block of its own, there may be 2^30 of them. */
+START_TEST(many_tiles_of_unequal_length) {
+  static const char text[] =
+      "kernel k tile(A: f16[M, K], B: f16[K, N], n: i64) -> (C: f32[128, 128]) {\n"
+      "grid bx, by = n, 8192\nshared a: f16[128, 64]\nshared b: f16[64, 128]\n"
+      "fragment acc: f32[128, 128]\nmap i, j in [128, 128] { store acc[i, j] = 0.0 unchecked }\n"
+      "for ko: i64 = 0, bx + 1, 1 pipelined(3) {\ncopy a = A[by * 128:+128, ko * 64:+64]\n"
+      "copy b = B[ko * 64:+64, bx * 128:+128]\ndot acc += a @ b\n}\n"
+      "copy C[by * 128:+128, bx * 128:+128] = acc\n}\n";
+  static const int64_t n[] = {131072, 131073}, blocks[] = {1 << 30, 132}, extent[] = {128, 128};
+  Lowered x = lower_text(text, "sm_90a", 0);
+  says(&x, "the longest first");
+  for (int i = 0; i < 2; i++) {
+    Ev *e = ev_new(x.text);
+    ev_give(e, "A", DT_F16, 2, extent, ev_small);
+    ev_give(e, "B", DT_F16, 2, extent, ev_small);
+    ev_scalar(e, "n", (double)n[i]);
+    ck_assert_msg(ir_bind(e->kernel, e->binding, 132, &e->sink), "%s", ev_errors(e));
+    ck_assert_int_eq(e->binding->grid[0], blocks[i]);
+    ev_free(e);
+  }
+  ev_free(x.plain);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- offsets */
 
 /* Elements from row to row; 32 bits of its multiples would be those of a small pitch. */
@@ -135,7 +194,12 @@ START_TEST(offsets_of_64_bits) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {folded_grids, faults_of_folded_grids, assertions_of_folded_grids,
-                                offsets_of_64_bits, NULL};
+  const TTest *const tests[] = {folded_grids,
+                                faults_of_folded_grids,
+                                assertions_of_folded_grids,
+                                blocks_that_stay_are_named_by_whom_they_are_of,
+                                many_tiles_of_unequal_length,
+                                offsets_of_64_bits,
+                                NULL};
   return run_suite("large", tests);
 }

@@ -8,6 +8,7 @@
 /* The thread level of a text, with every tensor's last axis of stride 1 and all aligned. */
 typedef struct Lowered {
   Ev *plain;
+  const IrKernel *kernel;
   const char *text, *notes;
   bool last; /* no schedule is behind it */
 } Lowered;
@@ -32,6 +33,7 @@ static inline Lowered lower_grid(const char *text, const char *arch, int candida
   ir_print(k, &out);
   for (size_t i = 0; i < notes.text.n; i++)
     str_addf(&said, "%s\n", notes.text.v[i]);
+  x.kernel = k;
   x.text = str_text(&out);
   x.notes = str_text(&said);
   return x;
