@@ -14,15 +14,27 @@ static bool in_name(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether the function's text has the name as a word. In a comment or string it counts too: a
- * capture too many does nothing. */
+/* Past a comment, or a string in its quotes; NULL where neither begins here. */
+static const char *skipped(const char *p, const char *end) {
+  char quote = *p;
+  if (quote != '#' && quote != '"')
+    return NULL;
+  for (p++; p < end && *p != (quote == '#' ? '\n' : quote); p++)
+    p += quote == '"' && *p == '\\' && p + 1 < end;
+  return p < end ? p + 1 : end;
+}
+
+/* Whether the function's text has the name as a word. What it names of its own counts too: that
+ * only keeps what is captured longer than need be. */
 static bool mentions(const AstFn *fn, const char *name) {
   const char *text = fn->body.span.file->text, *end = text + fn->body.span.end;
   size_t n = strlen(name);
-  for (const char *p = text + fn->body.span.begin; p + n <= end; p++)
-    if (*p == *name && memcmp(p, name, n) == 0 && !in_name(p[-1]) &&
-        (p + n == end || !in_name(p[n])))
+  for (const char *p = text + fn->body.span.begin; p + n <= end;) {
+    const char *next = skipped(p, end);
+    if (!next && memcmp(p, name, n) == 0 && !in_name(p[-1]) && (p + n == end || !in_name(p[n])))
       return true;
+    p = next ? next : p + 1;
+  }
   return false;
 }
 
@@ -39,6 +51,7 @@ static Value cell_of(Session *s, Var *local) {
     Value cell = val_object(s, VAL_CELL);
     cell.as.obj->as.cell = local->value; /* the stack's reference moves with it */
     local->value = val_retain(cell);
+    s->cells++;
   }
   return local->value;
 }
@@ -54,17 +67,19 @@ static void capture(Session *s, Object *fn, Var *local) {
 }
 
 /* The function just bound, the last local, is what functions before it in its block may call:
- * bodies look names up when they are called. */
+ * bodies look names up when they are called. Two that call each other hold each other. */
 void closure_define(Session *s, Object *fn) {
   Var *last = &s->vars.v[s->vars.n - 1];
-  fn->as.fn.local = true;
+  fn->as.fn.local = last->defined = true;
   for (size_t i = s->vars.n - 1; i-- > s->frame;)
     capture(s, fn, &s->vars.v[i]);
   for (size_t i = s->block; i < s->vars.n - 1; i++) {
     Value v = var_value(&s->vars.v[i]);
-    if (v.kind == VAL_FN && v.as.obj->as.fn.local)
+    if (s->vars.v[i].defined && v.kind == VAL_FN)
       capture(s, v.as.obj, last);
   }
+  if (s->cells >= s->cells_limit)
+    cycles_collect(s);
 }
 
 void closure_enter(Session *s, Value fn) {

@@ -16,6 +16,7 @@ enum { MAX_ENTRIES = 256 }; /* of host_enter inside each other; Lua stops at 200
 typedef struct Var { /* a local variable; the stack of them is the session's */
   const char *name;  /* interned */
   Value value;       /* or the cell that has it (closure.c) */
+  bool defined;      /* a function, by its definition here */
 } Var;
 
 /* Where a global that was looked up lately has its value; names are interned. */
@@ -87,6 +88,8 @@ struct Session {
   size_t block;  /* … and of the running block */
   VEC(Value) temps;
   Object *objects; /* all counted objects */
+  size_t cells,
+      cells_limit; /* made since cycles were looked for; how many before that is done again */
   Object *dead;    /* those whose last reference just went (value.c) */
   bool burying;
   TensorRandom random;    /* seed and draws so far */
@@ -194,8 +197,12 @@ Value host_eval(Session *s, const AstExpr *e);
 /* The value of a condition; anything but a bool fails with a hint. */
 bool host_condition(Session *s, const AstExpr *e);
 void host_bind(Session *s, const char *name, Value v); /* a new local */
+/* Frees the objects that only each other hold. Whatever is in use is to be held by a reference. */
+void cycles_collect(Session *s);
+/* The same of all that are left, at the session's end. */
+void cycles_break(Session *s);
 /* The function just bound, which is the last local, takes hold of the locals that it names; a
- * function of its block that names it takes hold of it. */
+ * function defined in its block that names it takes hold of it. */
 void closure_define(Session *s, Object *fn);
 /* Binds what a function defined in a block sees there: its captured locals, and itself. */
 void closure_enter(Session *s, Value fn);

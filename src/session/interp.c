@@ -23,7 +23,7 @@ void host_bind(Session *s, const char *name, Value v) {
     s->vars.cap = cap;
   }
   v.literal = false;
-  s->vars.v[s->vars.n++] = (Var){name, val_retain(v)};
+  s->vars.v[s->vars.n++] = (Var){name, val_retain(v), false};
 }
 
 /* From the top down, so that the stack is right at every step. */

@@ -251,43 +251,10 @@ static void release_globals(Session *s) {
     }
 }
 
-/* Whether a cycle may go through it: what it holds was put there after it was made. */
-static bool ties(const Object *o) {
-  return (o->kind == VAL_LIST && o->as.list.n > 0) ||
-         (o->kind == VAL_CELL && o->as.cell.kind != VAL_NIL);
-}
-
-/* Lets go of what a list or a cell holds. */
-static void empty(Object *o) {
-  if (o->kind == VAL_CELL) {
-    Value held = o->as.cell;
-    o->as.cell = val_nil();
-    val_release(held);
-    return;
-  }
-  size_t n = o->as.list.n;
-  o->as.list.n = 0;
-  for (size_t i = 0; i < n; i++)
-    val_release(o->as.list.v[i]);
-}
-
-/* What is left after the globals is held only by cycles: empty lists and cells, and they fall. */
-static void break_cycles(Session *s) {
-  for (;;) {
-    Object *o = s->objects;
-    for (; o && !ties(o); o = o->next)
-      ;
-    if (!o)
-      return;
-    Value held = val_retain((Value){.kind = o->kind, .typed = DT_NONE, .as.obj = o});
-    empty(o);
-    val_release(held);
-  }
-}
-
-/* The session stays; its names are the caller's to clear. Cycles stay too, until its end. */
+/* The session stays; its names are the caller's to clear. */
 void session_forget(Session *s) {
   release_globals(s);
+  cycles_collect(s);
 }
 
 /* In the order of who needs whom: values, specialisations, the device, texts, arenas. */
@@ -301,7 +268,7 @@ void session_free(Session *s) {
   debug_free(s);
   val_release(s->last);
   release_globals(s);
-  break_cycles(s);
+  cycles_break(s); /* what is left is held by nothing else */
   units_free(s);
   device_free(s);
   for (size_t i = 0; i < s->nscratch; i++)

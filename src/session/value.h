@@ -63,13 +63,16 @@ typedef struct Field { /* of a record; a setting of a kernel */
   Value value;
 } Field;
 
-/* Everything counted but tensors. The session keeps them in one list, so that cycles (a list that
- * holds itself) are freed with it. */
+/* Everything counted but tensors. The session keeps them in one list, in which cycles (a list that
+ * holds itself) are found (cycles.c). */
 struct Object {
   ValueKind kind;      /* never changes */
   size_t refs;         /* 0 only while it is being freed */
   Session *session;    /* whose lists it is in */
   Object *prev, *next; /* of the list of living objects */
+  Object *way;         /* cycles.c's: a list of its own, … */
+  size_t inside;       /* … how many references others of the list have to it, … */
+  bool reached;        /* … and whether somebody holds it */
   union {
     struct {
       char *s; /* NUL-terminated; may hold NUL bytes */
