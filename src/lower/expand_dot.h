@@ -44,7 +44,6 @@ bool mma_split_warps(const IrDot *d, int warps, bool whole_rows, int *rows, int 
  * width[0] rows, and width[1] columns, next to each other. */
 bool fma_split_warps(int warps, bool whole_rows, const int64_t *extent, const int64_t *width,
                      int64_t *rows, int64_t *columns);
-/* n registers of the thread. */
 /* Loop over unrolled rounds, entered. */
 IrExpr *mma_unrolled(Simple *s, const char *name, int64_t n, int64_t by);
 /* Whether an operand is a part of a tile that is known to lie in it. */
