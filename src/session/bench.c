@@ -93,7 +93,7 @@ static Figures measure(Launch *l) {
   if (l->s->options.vs_cublas && !gpu)
     f.peer_why = "this is the evaluator";
   f.device = session_device(l->s);
-  f.flops = launch_flops(l);
+  f.flops = launch_flops(l, true);
   f.bytes = launch_bytes(l);
   f.roofline = gpu ? device_roofline(l, f.ms, f.flops, f.bytes) : 0;
   return f;

@@ -51,7 +51,7 @@ void launch_fill_unwritten(Launch *l, Tensor *const *reference, Tensor *const *b
 
 /* Races are looked for one block after the other: of much work, only in some blocks. */
 static bool much_work(const Launch *l) {
-  return !l->s->options.checks_set && (launch_flops(l) > 2e10 || launch_bytes(l) > 2.5e8);
+  return !l->s->options.checks_set && (launch_flops(l, true) > 2e10 || launch_bytes(l) > 2.5e8);
 }
 
 /* What rounding does not explain. */

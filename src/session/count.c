@@ -9,7 +9,13 @@
  */
 #include "kernel.h"
 
-enum { MAX_BLOCKS = 1 << 14, MAX_STEPS = 1 << 16, MAX_FETCH = 1 << 20 };
+enum {
+  MAX_BLOCKS = 1 << 14,
+  MAX_STEPS = 1 << 16,
+  MAX_ALL = 1 << 23,
+  MOST_ALL = 1 << 25,
+  MAX_FETCH = 1 << 20
+};
 
 typedef struct Count {
   const Launch *l;
@@ -17,8 +23,10 @@ typedef struct Count {
   bool *known; /* by variable id: b->value has it */
   double flops;
   bool unknown;
-  long steps;  /* iterations evaluated one by one, over all loops of the block */
-  IrKind jump; /* BREAK, CONTINUE or RETURN on its way; else LET */
+  bool fetch;   /* tables may be fetched from the device, which waits for it */
+  uint64_t all; /* such iterations of all blocks */
+  long steps;   /* iterations evaluated one by one, over all loops of the block */
+  IrKind jump;  /* BREAK, CONTINUE or RETURN on its way; else LET */
 } Count;
 
 static void count_block(Count *c, const IrBlock *block, double times);
@@ -104,8 +112,7 @@ static uint64_t loop_count(int64_t lo, int64_t hi, int64_t step) {
 }
 
 /* False: the loop ends here, by `break` or with the block. */
-static bool count_round(Count *c, const IrFor *f, int64_t at, double times) {
-  learn(c, f->index, true, (Scalar){f->index->type, {.i = at}});
+static bool count_round(Count *c, const IrFor *f, double times) {
   count_block(c, &f->body, times);
   bool ends = c->jump == IRK_BREAK || c->jump == IRK_RETURN;
   if (c->jump != IRK_RETURN)
@@ -113,8 +120,16 @@ static bool count_round(Count *c, const IrFor *f, int64_t at, double times) {
   return !ends;
 }
 
-/* Each iteration by itself where inner bounds may depend on the index; all at once in large loops.
- */
+/* All at once: of no round is known which it is. */
+static void count_rounds(Count *c, const IrFor *f, double times) {
+  c->steps = MAX_STEPS;
+  c->known[f->index->id] = false;
+  forget_inside(c, &f->body);
+  (void)count_round(c, f, times);
+  forget_inside(c, &f->body);
+}
+
+/* Each iteration by itself where inner bounds may depend on the index; not in large loops. */
 static void count_loop(Count *c, const IrFor *f, double times) {
   int64_t lo, hi, step;
   if (!number(c, f->lo, &lo) || !number(c, f->hi, &hi) || !number(c, f->step, &step) || step == 0) {
@@ -123,15 +138,16 @@ static void count_loop(Count *c, const IrFor *f, double times) {
   }
   uint64_t n = loop_count(lo, hi, step);
   if (n > (uint64_t)(MAX_STEPS - c->steps)) {
-    c->steps = MAX_STEPS;
-    (void)count_round(c, f, lo, times * (double)n);
-    forget_inside(c, &f->body);
+    count_rounds(c, f, times * (double)n);
     return;
   }
   c->steps += (int64_t)n;
-  for (uint64_t i = 0; i < n; i++)
-    if (!count_round(c, f, (int64_t)((uint64_t)lo + i * (uint64_t)step), times))
-      return;
+  bool goes_on = true;
+  for (uint64_t i = 0; i < n && goes_on; i++) {
+    int64_t at = (int64_t)((uint64_t)lo + i * (uint64_t)step);
+    learn(c, f->index, true, (Scalar){f->index->type, {.i = at}});
+    goes_on = count_round(c, f, times);
+  }
 }
 
 /* The branch is taken as it would be for this block and these loop indices. */
@@ -155,14 +171,14 @@ static void count_let(Count *c, const IrStmt *s, double times) {
   learn(c, s->as.let.var, known, x);
 }
 
-/* The tensor of a parameter that the kernel only reads and that is on the host or small enough to
- * be fetched; NULL where that cannot be had. */
+/* The tensor of a parameter that the kernel only reads and that is on the host, or small enough to
+ * be fetched where that may be; NULL where it cannot be had. */
 static const Tensor *table_of(const Count *c, const IrBuffer *b) {
   for (size_t i = 0; i < c->l->n && b->role == IRR_IN; i++) {
     const Tensor *t = c->l->tensor[i];
     if (c->l->ir->params.v[i].buf != b || !t || t->rank != b->rank)
       continue;
-    bool small = tensor_count(t) <= MAX_FETCH;
+    bool small = c->fetch && tensor_count(t) <= MAX_FETCH;
     return (small || storage_on_host(t->storage)) && tensor_to_host(t, NULL) ? t : NULL;
   }
   return NULL;
@@ -259,6 +275,8 @@ static void count_one(Count *c, int64_t at) {
   c->steps = 0;
   c->jump = IRK_LET;
   count_block(c, &k->body, 1);
+  c->all += (uint64_t)c->steps;
+  c->unknown |= c->all > MOST_ALL; /* long blocks after a short first one */
 }
 
 /* What the call binds is known to begin with; each block binds the rest before it uses it. */
@@ -271,13 +289,24 @@ static bool *known_of(const IrKernel *k, Arena *a) {
   return known;
 }
 
+/* How many blocks are looked at: fewer where they are long, as the first is. */
+static uint64_t count_blocks(Count *c, uint64_t blocks) {
+  double flops = c->flops;
+  count_one(c, 0);
+  c->flops = flops;
+  uint64_t most = MAX_ALL / (uint64_t)(c->steps + 1);
+  most = most < MAX_BLOCKS ? most : MAX_BLOCKS;
+  return blocks < most ? blocks : most;
+}
+
 /* At most 16384 blocks are looked at, evenly spread; the sum is scaled up. */
-double launch_flops(const Launch *l) {
+double launch_flops(const Launch *l, bool fetch) {
   const IrKernel *k = l->ir;
   if (k->level != IR_TILE)
     return 0;
-  Count c = {.l = l, .b = l->b, .known = known_of(k, session_scratch(l->s))};
-  uint64_t blocks = (uint64_t)launch_blocks(l), stride = blocks / MAX_BLOCKS + 1, seen = 0;
+  Count c = {.l = l, .b = l->b, .fetch = fetch, .known = known_of(k, session_scratch(l->s))};
+  uint64_t blocks = (uint64_t)launch_blocks(l), seen = 0;
+  uint64_t stride = blocks > 0 ? (blocks - 1) / count_blocks(&c, blocks) + 1 : 1;
   for (uint64_t at = 0; at < blocks && !c.unknown; at += stride, seen++)
     count_one(&c, (int64_t)at);
   return c.unknown || seen == 0 ? 0 : c.flops * ((double)blocks / (double)seen);

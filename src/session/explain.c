@@ -176,7 +176,7 @@ static void add_grid(const Explain *x, Str *out) {
     str_addf(out, i ? " x %lld" : "%lld", (long long)grid[i]);
   str_addf(out, ", %lld block%s of %d threads\n", (long long)blocks, blocks == 1 ? "" : "s",
            t->threads);
-  double flops = launch_flops(x->l), bytes = launch_bytes(x->l);
+  double flops = launch_flops(x->l, true), bytes = launch_bytes(x->l);
   if (flops > 0 && bytes > 0)
     str_addf(out, "  %.3g operations, %.3g bytes: %.3g operations a byte\n", flops, bytes,
              flops / bytes);

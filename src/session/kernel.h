@@ -228,8 +228,10 @@ int64_t session_sms(Session *s);
 Arena *spec_arena(const Launch *l);
 /* How many blocks the grid of a bound launch has; INT64_MAX: more than can be counted. */
 int64_t launch_blocks(const Launch *l);
-/* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted. */
-double launch_flops(const Launch *l);
+/* Floating-point operations of a launch by its tile-level IR; 0 where they cannot be counted.
+ * fetch: tables of integers that bounds depend on may be fetched from a device, which is waited
+ * for; else only those on the host are known. */
+double launch_flops(const Launch *l, bool fetch);
 double launch_bytes(const Launch *l); /* of all tensors, each once */
 
 /* Prints the stage (emit.c). */

@@ -120,7 +120,7 @@ void launch_pack(Launch *l) {
       cost += (double)p.copies * copy_start +
               (double)(p.elements * (int64_t)dtype_size(l->tensor[i]->dtype)) * copied_byte;
   }
-  if (cost > 0 && launch_flops(l) * slower > cost) {
+  if (cost > 0 && launch_flops(l, false) * slower > cost) {
     l->pack = pack;
     l->packed = ARENA_ARRAY(session_scratch(l->s), Tensor *, l->n);
   }

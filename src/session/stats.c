@@ -53,7 +53,7 @@ Value kernel_stats_call(Session *s, Value kernel, Args *a) {
       {"local_bytes", val_int(f->local_bytes)},
       {"threads", val_int(threads)},
       {"blocks", val_int(device_at_a_time(t, f, threads, dynamic))},
-      {"flops", val_float(launch_flops(&l))},
+      {"flops", val_float(launch_flops(&l, true))},
       {"bytes", val_float(launch_bytes(&l))},
   };
   enum { ROWS = sizeof rows / sizeof *rows };
