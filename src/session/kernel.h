@@ -175,11 +175,13 @@ Spec *kernel_spec(Session *s, Value kernel, const SemaArg *args, Span call);
 typedef struct KernelSuits {
   VEC(const IrStmt *) failing; /* each by itself, whatever stands before it */
   bool asked;                  /* one that was looked at depends on more than constants */
-  const bool *known;           /* by variable id: its value is known, and in the binding */
+  const bool *known;           /* by variable id: known at the kernel's end, and in the binding */
 } KernelSuits;
 /* FALSE: an assert of the kernel's is sure to fail, by what the shapes bound in b, constants and
  * the target say. Binds what it learns of the kernel's own scalars in b too. out: or NULL. */
 bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out);
+/* What is known where a failing assert stands, by variable id; the values there, in b. */
+const bool *kernel_known_at(Arena *a, const IrKernel *k, IrBinding *b, const IrStmt *assert);
 /* Sets the sizes that are `auto` and not set: to such as the kernel's asserts allow at the
  * arguments' extents; those of a product's tiles by its cost, where the target has a schedule that
  * the model knows. Fails (E0460) where an assert that depends on them holds for none that there

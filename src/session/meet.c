@@ -302,10 +302,12 @@ static bool cuts_row(Tuning *t, size_t i, int64_t value, int64_t most) {
   if (!b)
     return most == INT64_MAX;
   kernel_suits(t->arena, k, b, &now);
-  Row row = {b, now.known, value, most};
-  for (size_t f = 0; f < now.failing.n; f++)
-    if (is_about_row(&row, now.failing.v[f]->as.report.cond))
+  for (size_t f = 0; f < now.failing.n; f++) {
+    const IrStmt *assert = now.failing.v[f];
+    Row row = {b, kernel_known_at(t->arena, k, b, assert), value, most};
+    if (is_about_row(&row, assert->as.report.cond))
       return true;
+  }
   return false;
 }
 

@@ -9,8 +9,9 @@
 
 typedef struct Suits {
   IrBinding *b;
-  bool *known; /* by variable id */
-  bool ended;  /* what follows may not be reached */
+  bool *known;         /* by variable id */
+  bool ended;          /* what follows may not be reached */
+  const IrStmt *until; /* where it stops; NULL: nowhere */
   Arena *arena;
   KernelSuits *out;
 } Suits;
@@ -61,7 +62,9 @@ static void run(Suits *x, IrBlock *block) {
   Scalar cond;
   for (size_t i = 0; i < block->n && !x->ended; i++) {
     IrStmt *s = block->v[i];
-    if (s->kind == IRK_LET || s->kind == IRK_SET)
+    if (s == x->until)
+      x->ended = true;
+    else if (s->kind == IRK_LET || s->kind == IRK_SET)
       learn(x, s->as.let.var, s->as.let.value);
     else if (s->kind == IRK_IF)
       run_if(x, s);
@@ -77,10 +80,11 @@ static void run(Suits *x, IrBlock *block) {
   }
 }
 
-bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out) {
-  KernelSuits mine, *to = out ? out : &mine;
-  Suits x = {.b = b, .known = ARENA_ARRAY(a, bool, k->vars.n + 1), .arena = a, .out = to};
-  *to = (KernelSuits){.known = x.known};
+static void run_kernel(Arena *a, const IrKernel *k, IrBinding *b, const IrStmt *until,
+                       KernelSuits *out) {
+  Suits x = {
+      .b = b, .known = ARENA_ARRAY(a, bool, k->vars.n + 1), .until = until, .arena = a, .out = out};
+  *out = (KernelSuits){.known = x.known};
   for (size_t i = 0; i < k->vars.n; i++) {
     IrVarKind kind = k->vars.v[i]->kind;
     x.known[i] = kind == IRV_EXTENT || kind == IRV_SMS;
@@ -89,5 +93,17 @@ bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out) {
     learn(&x, k->pre.v[i]->as.let.var, k->pre.v[i]->as.let.value);
   IrBlock body = k->body;
   run(&x, &body);
+}
+
+bool kernel_suits(Arena *a, const IrKernel *k, IrBinding *b, KernelSuits *out) {
+  KernelSuits mine, *to = out ? out : &mine;
+  run_kernel(a, k, b, NULL, to);
   return to->failing.n == 0;
+}
+
+/* What follows the assert may change what it read: the kernel is run anew as far as there. */
+const bool *kernel_known_at(Arena *a, const IrKernel *k, IrBinding *b, const IrStmt *assert) {
+  KernelSuits before;
+  run_kernel(a, k, b, assert, &before);
+  return before.known;
 }

@@ -12,9 +12,9 @@
 
 typedef struct Unmet {
   Tuning *t;
-  const IrKernel *k;
-  const IrBinding *b;
-  const KernelSuits *own;
+  const IrExpr *cond;
+  const IrBinding *b;   /* values at the assert … */
+  const bool *known;    /* … of these variables, by id */
   const char *seen[16]; /* names that the text has */
   int nseen;
   Str *out;
@@ -29,15 +29,30 @@ static void add_message(const Unmet *u, const IrReport *r) {
     str_add(u->out, i ? " " : ": ");
     if (p->text)
       str_add(u->out, p->text);
-    else if (p->value && ir_known_eval(p->value, u->b, u->own->known, &x))
+    else if (p->value && ir_known_eval(p->value, u->b, u->known, &x))
       scalar_print(x, u->out);
     else
       str_add(u->out, "?");
   }
 }
 
+/* The variable of that name which the condition reads: others may have the same. */
+static const IrVar *var_of(const IrExpr *e, const char *name) {
+  const IrVar *v = e->op == OP_VAR ? e->as.var : NULL;
+  if (v)
+    return v->name && strcmp(v->name, name) == 0 ? v : NULL;
+  for (int i = 0; i < e->nargs && !v; i++)
+    v = var_of(e->arg[i], name);
+  return v;
+}
+
 /* Of a parameter, an extent or the kernel's own scalar; false: not known. */
 static bool value_of(const Unmet *u, const char *name, Scalar *x) {
+  const IrVar *var = var_of(u->cond, name); /* it may have a parameter's name too */
+  if (var) {
+    *x = u->b->value[var->id];
+    return u->known[var->id];
+  }
   for (size_t i = 0; i < u->t->k->nstatics; i++) {
     SemaValue v = {.kind = SV_UNSET};
     if (u->t->k->statics[i].name.text != name)
@@ -46,11 +61,6 @@ static bool value_of(const Unmet *u, const char *name, Scalar *x) {
     *x = v.num;
     return has && (v.kind == SV_INT || v.kind == SV_FLOAT || v.kind == SV_BOOL);
   }
-  for (size_t i = 0; i < u->k->vars.n; i++)
-    if (u->own->known[i] && u->k->vars.v[i]->name && strcmp(u->k->vars.v[i]->name, name) == 0) {
-      *x = u->b->value[i];
-      return true;
-    }
   return false;
 }
 
@@ -118,7 +128,8 @@ void tune_unmet(Tuning *t, const IrKernel *plain, const SpecStatic *over, size_t
   if (!first)
     return;
   Str why = str_new(t->keep);
-  Unmet u = {.t = t, .k = plain, .b = b, .own = &own, .out = &why};
+  Unmet u = {.t = t, .cond = first->as.report.cond, .b = b, .out = &why};
+  u.known = kernel_known_at(t->arena, plain, b, first);
   const Concern *at = concerns_at(&c, first->span);
   add_message(&u, &first->as.report);
   if (at)
