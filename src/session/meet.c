@@ -188,7 +188,7 @@ static bool may_be(Joint *j, int64_t *bytes) {
   Tuning *t = j->t;
   KernelSuits now;
   *bytes = INT64_MAX;
-  if (j->tries++ >= MOST_TRIES)
+  if (session_interrupted(t->s) || j->tries++ >= MOST_TRIES)
     return false;
   arena_reset(t->arena);
   const IrKernel *k = tune_build(t, NULL, 0);
@@ -241,6 +241,8 @@ static size_t meet_jointly(Tuning *t, SpecStatic *over) {
   Joint j = {.t = t, .free = tune_free_mask(t), .best = INT_MAX, .over = INT_MAX, .large = over};
   KernelSuits own;
   const IrKernel *plain = tune_build(t, NULL, 0);
+  if (!plain) /* interrupted */
+    return 0;
   concerns_find(&j.concerns, t->arena, t->k);
   kernel_suits(t->arena, plain, tune_bind(t, plain), &own);
   find_mask(&j, &own);
@@ -336,7 +338,8 @@ static bool stays_busy(Tuning *t, const IrKernel *k) {
 
 /* More of what parameter j counts, as far as that makes the greatest tile larger again. */
 static bool grow(Tuning *t, size_t j, int n) {
-  int64_t own = tune_own(t, j), short_tile = tune_tile(t, tune_build(t, NULL, 0));
+  const IrKernel *shorter = tune_build(t, NULL, 0);
+  int64_t own = shorter ? tune_own(t, j) : 0, short_tile = own ? tune_tile(t, shorter) : 0;
   for (; own && n > 0; n--) {
     const IrKernel *k = own << n <= MOST_EXTENT ? build_suiting(t, j, own << n) : NULL;
     if (!k || tune_tile(t, k) <= short_tile || !stays_busy(t, k))

@@ -20,6 +20,8 @@ enum { MOST_CHOICES = 1024, ROW_BYTES = 128 };
 
 const IrKernel *tune_build(Tuning *t, const SpecStatic *set, size_t n) {
   SpecStatic all[MOST_AUTOS + SIDES];
+  if (session_interrupted(t->s))
+    return NULL;
   memcpy(all, t->base, t->nbase * sizeof *all);
   for (size_t i = 0; i < n; i++)
     all[t->nbase + i] = set[i];
@@ -347,6 +349,7 @@ void kernel_tune(Session *s, KernelInfo *info, SemaSpec *spec, const SemaArg *ar
     t.arena = arena_new(s->guard, "tile sizes");
     found = find(&t);
     arena_free(t.arena);
+    session_stop(s); /* what was found until then is not the choice */
     map_setn(info->tuned, str_text(&key), key.n, found);
   }
   if (found->why)

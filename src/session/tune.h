@@ -29,7 +29,9 @@ typedef struct Tuning {
   int64_t tile; /* bytes of the greatest tile in registers by the author's sizes */
 } Tuning;
 
-/* The kernel with what the asserts ask for, then what is set here; NULL: it cannot be built so. */
+/* The kernel with what the asserts ask for, then what is set here; NULL: it cannot be built so, or
+ * Ctrl-C was pressed: then no other can, and kernel_tune raises once all that was tried is freed.
+ */
 const IrKernel *tune_build(Tuning *t, const SpecStatic *set, size_t n);
 /* Scalars are 0, so that what is chosen does not change with them. NULL: the arguments do not fit,
  * which the call will say. */

@@ -129,6 +129,32 @@ START_TEST(interrupted_without_a_statement) {
 }
 END_TEST
 
+/* Sizes that are not chosen to the end are no choice: the next call chooses anew. */
+START_TEST(interrupt_of_a_choice) {
+  ck_assert_int_eq(run("kernel never[B = auto(64)](x: f32[N]) -> (y: i32[1] = 0) {\n"
+                       "  assert B == 3*N, \"thirds\"\n"
+                       "}\n"
+                       "kernel both[B = auto(64), C = auto(64)](x: f32[N]) -> (y: i32[2]) {\n"
+                       "  assert B == N and C == 2*N, \"both\"\n"
+                       "  y[0] = B\n"
+                       "  y[1] = C\n"
+                       "}\n"
+                       "let x = ones(f32, 16)"),
+                   ST_OK);
+  for (int i = 0; i < 3; i++) {
+    flag = 1;
+    ck_assert_int_eq(run("never(x)"), ST_INTERRUPTED);
+    ck_assert_int_eq(run("both(x)"), ST_INTERRUPTED);
+    ck_assert_int_eq(session_diags(s)->v[0]->code, E0422);
+    flag = 0;
+  }
+  ck_assert_int_eq(run("never(x)"), ST_FAIL);
+  ck_assert_int_eq(session_diags(s)->v[0]->code, E0460);
+  ck_assert_int_eq(run("let y = both(x)\nprint(y[0], y[1])"), ST_OK);
+  ck_assert_str_eq(printed(), "16 32\n");
+}
+END_TEST
+
 START_TEST(calls_kernels) {
   ck_assert_int_eq(run(add_kernel), ST_OK);
   ck_assert_int_eq(run("let a = randn(f32, 200)\nlet b = randn(f32, 200)\n"
@@ -340,6 +366,7 @@ int main(void) {
                                 deep_recursion,
                                 prompt,
                                 interrupt,
+                                interrupt_of_a_choice,
                                 calls_kernels,
                                 kernel_arguments,
                                 functions_replaced,
