@@ -363,7 +363,7 @@ static Value apply_rule(Session *s, const Operation *o, const SemaRule *rule, Va
 }
 
 /* Ints of which one is 2^63 or more, and none below 0, compute as u64 does; what they give is an
- * int again. */
+ * int again (a difference below 0: below_zero). */
 static bool compute_large(Value *v, int n) {
   bool large = false;
   for (int i = 0; i < n; i++) {
@@ -438,6 +438,16 @@ static Value join(Session *s, Value x, Value y) {
   return out;
 }
 
+/* x - y of two that compute as u64, where an int below 0 holds it. */
+static bool below_zero(AstOp op, const Value *v, Value *out) {
+  uint64_t less = v[1].as.u - v[0].as.u, most = UINT64_C(1) << 63;
+  if (op != AST_SUB || v[0].as.u >= v[1].as.u || less > most)
+    return false;
+  *out = val_int(less == most ? INT64_MIN : -(int64_t)less);
+  out->literal = v[0].literal && v[1].literal;
+  return true;
+}
+
 /* The literal text of the operands is only asked for when typing has failed: most operations
  * succeed, and a copy of the text each time would cost more than they do. */
 static Value infix(Session *s, AstOp op, Value x, Value y, Span span, const Span *where) {
@@ -450,7 +460,10 @@ static Value infix(Session *s, AstOp op, Value x, Value y, Span span, const Span
                 described(s, y, where[1]), &rule); /* again, for a message with the texts */
     bad_rule(s, &rule, span);
   }
-  Value out = apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
+  Value out;
+  if (large && below_zero(op, v, &out))
+    return out;
+  out = apply_rule(s, &(Operation){OP_NONE, ast_op_text(op), span, where}, &rule, v, 2);
   if (large && out.kind == VAL_INT)
     out.typed = DT_NONE;
   return out;
