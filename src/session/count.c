@@ -23,7 +23,7 @@ typedef struct Count {
   bool *known; /* by variable id: b->value has it */
   double flops;
   bool unknown;
-  bool fetch;   /* tables may be fetched from the device, which waits for it */
+  bool tables;  /* are read, for which a device may be waited for */
   uint64_t all; /* such iterations of all blocks */
   long steps;   /* iterations evaluated one by one, over all loops of the block */
   IrKind jump;  /* BREAK, CONTINUE or RETURN on its way; else LET */
@@ -172,13 +172,13 @@ static void count_let(Count *c, const IrStmt *s, double times) {
 }
 
 /* The tensor of a parameter that the kernel only reads and that is on the host, or small enough to
- * be fetched where that may be; NULL where it cannot be had. */
+ * be fetched; NULL where it cannot be had. */
 static const Tensor *table_of(const Count *c, const IrBuffer *b) {
   for (size_t i = 0; i < c->l->n && b->role == IRR_IN; i++) {
     const Tensor *t = c->l->tensor[i];
     if (c->l->ir->params.v[i].buf != b || !t || t->rank != b->rank)
       continue;
-    bool small = c->fetch && tensor_count(t) <= MAX_FETCH;
+    bool small = tensor_count(t) <= MAX_FETCH;
     return (small || storage_on_host(t->storage)) && tensor_to_host(t, NULL) ? t : NULL;
   }
   return NULL;
@@ -187,7 +187,8 @@ static const Tensor *table_of(const Count *c, const IrBuffer *b) {
 /* Lengths, offsets and pages that bounds may depend on; elements of other types bound no loop. */
 static void count_load(Count *c, const IrStmt *s) {
   const IrAccess *at = &s->as.access.at;
-  const Tensor *t = dtype_is_float(at->buf->dtype) ? NULL : table_of(c, at->buf);
+  bool table = c->tables && !dtype_is_float(at->buf->dtype);
+  const Tensor *t = table ? table_of(c, at->buf) : NULL;
   int64_t index[IR_MAX_RANK];
   bool known = t != NULL;
   for (int i = 0; known && i < t->rank; i++)
@@ -300,11 +301,11 @@ static uint64_t count_blocks(Count *c, uint64_t blocks) {
 }
 
 /* At most 16384 blocks are looked at, evenly spread; the sum is scaled up. */
-double launch_flops(const Launch *l, bool fetch) {
+double launch_flops(const Launch *l, bool tables) {
   const IrKernel *k = l->ir;
   if (k->level != IR_TILE)
     return 0;
-  Count c = {.l = l, .b = l->b, .fetch = fetch, .known = known_of(k, session_scratch(l->s))};
+  Count c = {.l = l, .b = l->b, .tables = tables, .known = known_of(k, session_scratch(l->s))};
   uint64_t blocks = (uint64_t)launch_blocks(l), seen = 0;
   uint64_t stride = blocks > 0 ? (blocks - 1) / count_blocks(&c, blocks) + 1 : 1;
   for (uint64_t at = 0; at < blocks && !c.unknown; at += stride, seen++)
