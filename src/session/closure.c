@@ -38,11 +38,12 @@ static bool mentions(const AstFn *fn, const char *name) {
   return false;
 }
 
-static bool has(const Object *fn, const char *name) {
+/* What it has captured by that name, or NULL. */
+static Field *captured(const Object *fn, const char *name) {
   for (size_t i = 0; i < fn->as.fn.ncaptured; i++)
     if (fn->as.fn.captured[i].name == name)
-      return true;
-  return false;
+      return &fn->as.fn.captured[i];
+  return NULL;
 }
 
 /* The local's cell, made where it has none yet. */
@@ -57,13 +58,22 @@ static Value cell_of(Session *s, Var *local) {
 }
 
 static void capture(Session *s, Object *fn, Var *local) {
-  if (has(fn, local->name) || !mentions(fn->as.fn.ast, local->name))
+  if (!mentions(fn->as.fn.ast, local->name))
     return;
+  Value cell = val_retain(cell_of(s, local));
+  Field *has = captured(fn, local->name);
+  if (has) { /* what the name was further out */
+    val_release(has->value);
+    has->value = cell;
+    return;
+  }
   Field *grown = realloc(fn->as.fn.captured, (fn->as.fn.ncaptured + 1) * sizeof *grown);
-  if (!grown)
+  if (!grown) {
+    val_release(cell);
     guard_raise(s->guard, ST_NOMEM);
+  }
   fn->as.fn.captured = grown;
-  grown[fn->as.fn.ncaptured++] = (Field){local->name, val_retain(cell_of(s, local))};
+  grown[fn->as.fn.ncaptured++] = (Field){local->name, cell};
 }
 
 /* The function just bound, the last local, is what functions before it in its block may call:
@@ -71,7 +81,7 @@ static void capture(Session *s, Object *fn, Var *local) {
 void closure_define(Session *s, Object *fn) {
   Var *last = &s->vars.v[s->vars.n - 1];
   fn->as.fn.local = last->defined = true;
-  for (size_t i = s->vars.n - 1; i-- > s->frame;)
+  for (size_t i = s->frame; i < s->vars.n - 1; i++) /* the innermost of a name last */
     capture(s, fn, &s->vars.v[i]);
   for (size_t i = s->block; i < s->vars.n - 1; i++) {
     Value v = var_value(&s->vars.v[i]);
@@ -86,6 +96,6 @@ void closure_enter(Session *s, Value fn) {
   const Object *o = fn.as.obj;
   for (size_t i = 0; i < o->as.fn.ncaptured; i++)
     host_bind(s, o->as.fn.captured[i].name, o->as.fn.captured[i].value);
-  if (o->as.fn.local && !has(o, o->as.fn.ast->name.text))
+  if (o->as.fn.local && !captured(o, o->as.fn.ast->name.text))
     host_bind(s, o->as.fn.ast->name.text, fn);
 }
