@@ -200,6 +200,12 @@ static bool may_be(Joint *j, int64_t *bytes) {
   return !is_lost(j, &now);
 }
 
+/* Whether a block has room for the shared tiles, so that the sizes may be said in a hint. */
+static bool may_be_said(Tuning *t) {
+  const IrKernel *k = tune_build(t, NULL, 0);
+  return k && target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL));
+}
+
 /* Every assert holds. */
 static void take(Joint *j, int far, int64_t bytes) {
   Tuning *t = j->t;
@@ -208,7 +214,7 @@ static void take(Joint *j, int far, int64_t bytes) {
     memcpy(j->found, t->base, t->nbase * sizeof *t->base);
     j->nfound = t->nbase;
     j->best = far;
-  } else if (far < j->over) {
+  } else if (far < j->over && may_be_said(t)) {
     memcpy(j->large, t->base, n * sizeof *t->base);
     j->nlarge = n;
     j->over = far;

@@ -98,7 +98,10 @@ static const char *hint_of(Tuning *t, uint64_t mask, const SpecStatic *over, siz
   } else {
     str_add(&s, "`auto` doubled and halved ");
     add_names(t, mask, &s);
-    str_addf(&s, " (up to %d) and met no values that the asserts allow", MOST_EXTENT);
+    str_addf(&s,
+             " (up to %d) and met no values that the asserts allow "
+             "and a block has room for",
+             MOST_EXTENT);
   }
   return str_text(&s);
 }
