@@ -3,9 +3,10 @@
  * In: a bound launch with tile-level IR. Out: figures for bench. Products count two operations a
  * step; elementwise operations and reductions one an element. Loops are counted by evaluating their
  * bounds for each block, so causal attention counts what it does, and attention over pages what its
- * tables of integers say. Always holds: what is not known is not guessed; a `while`, or a bound
- * that depends on the points of a parallel loop or on what the kernel itself writes, makes the
- * count unknown (0). Tests: tests/lang/bench_counts.tile.
+ * tables of integers say. Always holds: bounds that are not known are not guessed; a `while`, or
+ * one that depends on the points of a parallel loop or on what the kernel itself writes, makes the
+ * count unknown (0). A condition that only a run knows counts as met. Tests:
+ * tests/lang/bench_counts.tile.
  */
 #include "kernel.h"
 
