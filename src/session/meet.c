@@ -203,23 +203,25 @@ static bool may_be(Joint *j, int64_t *bytes) {
 /* Whether a block has room for the shared tiles, so that the sizes may be said in a hint. */
 static bool may_be_said(Tuning *t) {
   const IrKernel *k = tune_build(t, NULL, 0);
-  return k && target_has_shared(session_target(t->s), eval_shared_bytes(k, NULL, NULL));
+  return k && tune_fits_shared(t, k);
 }
 
 /* Every assert holds. */
 static void take(Joint *j, int far, int64_t bytes) {
   Tuning *t = j->t;
   size_t n = t->nbase;
-  if (has_room(t, bytes)) {
+  bool room = has_room(t, bytes);
+  if (room) {
     memcpy(j->found, t->base, t->nbase * sizeof *t->base);
     j->nfound = t->nbase;
     j->best = far;
-  } else if (far < j->over && may_be_said(t)) {
+  }
+  t->nbase = n; /* without what was halved to make room */
+  if (!room && far < j->over && may_be_said(t)) {
     memcpy(j->large, t->base, n * sizeof *t->base);
     j->nlarge = n;
     j->over = far;
   }
-  t->nbase = n;
 }
 
 /* Every value of the next one, the nearest first; t->base holds those before it. */
